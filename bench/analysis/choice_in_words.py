@@ -30,11 +30,11 @@ def table(choice: Choice) -> Table:
         "% of teacher",
         "changed answers (%)",
         mean,
-        "best with probability",
-        "difference to the best",
-        "p",
-        "verdict",
     ]
+    if choice.no_verdict:
+        titles.append("difference to the highest mean")
+    else:
+        titles += ["best with probability", "difference to the best", "p", "verdict"]
     return Table("Choice", [Column(title) for title in titles], lines)
 
 
@@ -42,13 +42,19 @@ def _line(choice: Choice, row: Candidate) -> Line:
     """A candidate as a line of the table."""
     costs = [number(getattr(row, name), ".2f") for name in LIMITS if name != RETAINED]
     kept = number(row.retained, ".1f", low=row.retained_low, high=row.retained_high)
-    chance = number(100 * row.probability, ".0f", " %")
-    against = [TableCell(""), TableCell(""), TableCell("best")]
     best = choice.candidates[0]
+    gap = TableCell("")
     if row is not best:
         gap = number(row.score - best.score, "+.1f", low=row.low, high=row.high)
-        against = [gap, TableCell(p_in_words(row.p), row.p), TableCell(row.verdict)]
-    cells = [*costs, kept, number(row.changed), number(row.score), chance, *against]
+    cells = [*costs, kept, number(row.changed), number(row.score)]
+    # without verdicts there is neither a probability nor a test
+    if row.probability is None or row.p is None:
+        return line_of(choice.group, row.label, [*cells, gap])
+    chance = number(100 * row.probability, ".0f", " %")
+    test = [TableCell(""), TableCell("best")]
+    if row is not best:
+        test = [TableCell(p_in_words(row.p), row.p), TableCell(row.verdict)]
+    cells += [chance, gap, *test]
     return line_of(choice.group, row.label, cells)
 
 
@@ -70,15 +76,19 @@ def _chosen(choice: Choice) -> list[str]:
     """The chosen row, the cheapest one as good as it, and what is suspect of the candidates."""
     called = choice.group.called
     best = choice.chosen
-    cheapest = choice.cheapest
-    if best is None or cheapest is None:
+    if best is None:
         return ["No row fits."]
-    several = len(choice.candidates) > 1
-    chance = f", the best with a probability of {100 * best.probability:.0f} %" if several else ""
+    several = len(choice.candidates) > 1 and not choice.no_verdict
+    chance = ""
+    if several and best.probability is not None:
+        chance = f", the best with a probability of {100 * best.probability:.0f} %"
     lines = [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f}){chance}."]
+    if choice.no_verdict:
+        lines.append(choice.no_verdict)
     # the first reason is what this sentence says already
     lines += [f"{reason[0].upper()}{reason[1:]}." for reason in choice.reasons[1:]]
-    if cheapest is not best:
+    cheapest = choice.cheapest
+    if cheapest is not None and cheapest is not best:
         row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
         lines.append(f"The cheapest row that is not significantly different from it: {row}.")
     others = [called(row.label) for row in choice.as_good if row not in (best, cheapest)]

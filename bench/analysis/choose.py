@@ -111,9 +111,10 @@ class Candidate:
         suspect: sentences on what is suspect of some classes alone; such a row stays a candidate.
         stands_in_for: the fp32 row in whose place this row in 8 bits fits; "" for none.
         probability: the share of draws of examples and trainings in which its mean is the highest
-            of the rows that fit.
-        low, high: the 95 % interval of its difference to the best row, in points.
-        p, verdict: of one test of that difference, as in a report and in ``compare``.
+            of the rows that fit; None without verdicts.
+        low, high: the 95 % interval of its difference to the row of the highest mean, in points.
+        p, verdict: of one test of that difference, as in a report and in ``compare``; None and ""
+            without verdicts.
     """
 
     label: str
@@ -128,10 +129,10 @@ class Candidate:
     changed: float | None = None
     suspect: tuple[str, ...] = ()
     stands_in_for: str = ""
-    probability: float = 1.0
+    probability: float | None = 1.0
     low: float = 0.0
     high: float = 0.0
-    p: float = 1.0
+    p: float | None = 1.0
     verdict: str = NOT_SIGNIFICANT
 
     def cost(self, name: str) -> float | None:
@@ -172,11 +173,13 @@ class Choice:
         limits: name of :data:`LIMITS` -> its value; those that were set.
         candidates: what fits, the best first.
         reasons: why the chosen row is chosen, in words; empty where nothing fits.
-        as_good: candidates not significantly different from the best, the cheapest first.
+        as_good: candidates not significantly different from the best, the cheapest first; none
+            without verdicts.
         left_out: row -> why it is no candidate.
         bound: the limits that alone leave out a better row: for each the nearest row, and behind
             it the best one where that is another.
         export: commands that export the chosen row, one a task: of its seeds the best there.
+        no_verdict: why no row is tested or called the best; "" where one is.
     """
 
     group: ReportGroup
@@ -188,6 +191,7 @@ class Choice:
     left_out: Mapping[str, str]
     bound: tuple[BoundLimit, ...]
     export: tuple[str, ...]
+    no_verdict: str = ""
 
     @property
     def chosen(self) -> Candidate | None:
@@ -196,7 +200,8 @@ class Choice:
 
     @property
     def cheapest(self) -> Candidate | None:
-        """The cheapest row that is not significantly different from the chosen one."""
+        """The cheapest row that is not significantly different from the chosen one; None without
+        verdicts."""
         return self.as_good[0] if self.as_good else None
 
     @property
@@ -337,7 +342,10 @@ def choice_of(
     # predictions may differ in their last digits
     fitting.sort(key=lambda row: (-round(row.score, EXACT), row.label))
     candidates = _compared_with_best(evidence, fitting)
-    as_good = [row for row in candidates if row.verdict != WORSE]
+    no_verdict = group.no_verdict_in(columns)
+    if no_verdict:
+        candidates = [replace(row, probability=None, p=None, verdict="") for row in candidates]
+    as_good = [row for row in candidates if row.verdict not in (WORSE, "")]
     export = _exports(group, columns, candidates[0].label, store) if candidates else []
     return Choice(
         group=group,
@@ -349,6 +357,7 @@ def choice_of(
         left_out=MappingProxyType(_left_out(evidence, judged, candidates)),
         bound=tuple(_bound_limits(evidence, candidates, judged, limits)),
         export=tuple(export),
+        no_verdict=no_verdict,
     )
 
 

@@ -248,12 +248,13 @@ def test_nobody_keeps_a_teacher_that_is_no_better_than_one_answer_and_one_answer
     store = Store(tmp_path)
     for task, teacher in (("rte", 0.62), ("sst2", 0.95)):
         write(store, "teacher", task, teacher)
-        write(store, "kd", task, 0.99, noise=1)
-        record = factories.record("constant", task)
-        record = record.model_copy(
-            update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}}
-        )
-        factories.write(store, record, np.ones(N, int), LABELS)
+        for seed in (0, 1):
+            write(store, "kd", task, 0.99, seed, noise=1)
+            record = factories.record("constant", task, seed)
+            record = record.model_copy(
+                update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}}
+            )
+            factories.write(store, record, np.ones(N, int), LABELS)
     (group,) = groups(store.records())
     judge_answers(group, store)
     lines = {line.label: line.cells for line in retentions(group, resample(group, store)).lines}

@@ -129,8 +129,12 @@ def test_the_sample_suite_is_never_called_glue(tmp_path):
 
 def test_the_summary_and_the_leaderboard_name_the_best_row_and_never_a_suspect_or_lucky_one():
     scores = {"teacher": 0.9, "finetune": 0.5, "kd": 0.7, "tinybert": 0.6, "pkd": 0.8}
-    records = [factories.record(label, score=score) for label, score in scores.items()]
-    records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(2)]
+    records = [
+        factories.record(label, seed=seed, score=score)
+        for label, score in scores.items()
+        for seed in range(2)
+    ]
+    records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(3)]
     group = groups([r for r in records if r.row != "minilm"])[0]
     column = group.columns[0]
     group.suspicions[("pkd", column)], group.baselines[column] = (
@@ -151,9 +155,10 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
     """The seed that collapsed makes the interval so wide that it contains 0."""
     scores = {"kd": (0.7, 0.7), "pkd": (0.7, 0.5), "tinybert": (0.69, 0.69)}
     records = [
-        factories.record(row, task, score=score)
+        factories.record(row, task, seed, score=score)
         for row, own in scores.items()
         for task, score in zip(("rte", "sst2"), own, strict=True)
+        for seed in (0, 1)
     ]
     (group,) = groups(records)
     (sst2,) = [column for column in group.columns if column.task == "sst2"]
@@ -169,8 +174,8 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
     alike = as_good_as_best(group)
     assert alike == {"tinybert"}
     assert bold(accuracy(group, alike=alike)) == {
-        "kd": ["70.0"] * 3,
-        "pkd": ["70.0"],
+        "kd": ["70.0 ± 0.0", "70.0 ± 0.0", "70.0"],
+        "pkd": ["70.0 ± 0.0"],
         "tinybert": ["69.0"],
     }
     group.baselines[sst2] = 40.0  # above a constant: the row has a rank

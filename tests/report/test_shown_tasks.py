@@ -98,7 +98,16 @@ def test_the_name_of_a_generated_task_finds_no_real_records(results, tmp_path):
 
 @pytest.mark.slow
 def test_plan_and_check_show_them_so_and_keys_stay(bench, results, tmp_path):
-    words = ["--methods", "finetune", "--tasks", "mrpc", "--data", "sample", "--teacher", "embedded"]
+    words = [
+        "--methods",
+        "finetune",
+        "--tasks",
+        "mrpc",
+        "--data",
+        "sample",
+        "--teacher",
+        "embedded",
+    ]
     planned = bench("plan", *words, "--json", tmp_path / "plan.json")
     assert planned.returncode == 0, planned.stderr
     assert "sample-mrpc" in planned.stdout

@@ -18,20 +18,22 @@ SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐
 
 
 def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
-    """Row -> the cell of its tested mean difference to the baseline."""
+    """Row -> the cell of its mean difference to the baseline, with its verdict where there is one."""
     table = next((table for table in group.tables if table.file == SYSTEMS), None)
     # behind `compared with` and `tests`: the columns, and a mean where it is over several
     place = -1 if len(group.averaged) > 1 else 2 + group.columns.index(group.averaged[0])
     cells = {line.label: line.cells[place] for line in (table.lines if table else ())}
-    return {label: cell for label, cell in cells.items() if cell.verdict}
+    return {label: cell for label, cell in cells.items() if cell.value is not None}
 
 
 def ranks(group: ReportGroup) -> dict[str, int]:
     """Row -> its rank among the students, from the highest mean down.
 
     A row shares the rank of the first of those before it unless the 95 % interval of their difference is above 0. Rows of fewer
-    seeds have no rank, and one with suspect answers is not first.
+    seeds have no rank, and one with suspect answers is not first. Without verdicts there are no ranks.
     """
+    if group.no_verdict:
+        return {}
     first, places = "", dict[str, int]()
     by_mean = sorted(group.complete, key=lambda label: -group.mean_intervals[label].value)
     for place, label in enumerate(by_mean, start=1):
@@ -56,7 +58,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
         rank = rank_of.get(label)
         is_bold = label == first or label in alike
         cells = [
-            number(rank, "d", bold=is_bold),
+            *([] if group.no_verdict else [number(rank, "d", bold=is_bold)]),
             replace(means[label], bold=is_bold),
             _difference(tested[label])
             if label in tested
@@ -69,15 +71,14 @@ def leaderboard(group: ReportGroup) -> Table | None:
         lines.append(line_of(group, label, cells, *(suspect if group.is_suspect(label) else ())))
     if group.majority is not None:
         place = sum(mean.value > group.majority for mean in means.values())
+        before = [] if group.no_verdict else [TableCell("")]
         empty = [TableCell("") for _ in range(1 + len(further))]
-        lines.insert(
-            place,
-            Line(group.baseline_name, [TableCell(""), number(group.majority), *empty], row=""),
-        )
+        cells = [*before, number(group.majority), *empty]
+        lines.insert(place, Line(group.baseline_name, cells, row=""))
     count = len(group.averaged)
     columns = [
         Column("System"),
-        Column("rank"),
+        *([] if group.no_verdict else [Column("rank")]),
         Column(f"mean of {count}" if count > 1 else group.averaged[0].title, csv=INTERVAL),
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
@@ -94,17 +95,22 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
         f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests or 'the mean of a row is one test'}. No sign: not tested."
     )
+    if group.no_verdict:
+        note = f"Rows with all results, in percent, with 95 % intervals. {group.no_verdict}"
     return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
 
 def _difference(tested: TableCell) -> TableCell:
-    """A tested difference, with a sign for its verdict."""
+    """A difference, with a sign for its verdict where it has one."""
+    if not tested.verdict:
+        return tested
     plain = number(tested.value, "+.1f", low=tested.low, high=tested.high)
     return replace(tested, text=f"{plain.text} {SYMBOLS[tested.verdict]}")
 
 
 def summary(group: ReportGroup) -> list[str]:
-    """What was measured; and the best row: by how much, how sure, how fast, and which rows may be as good."""
+    """What was measured; and the best row: by how much, how sure, how fast, and which rows may be as good. Without verdicts, why
+    there are none."""
     columns = ", ".join(column.name for column in group.columns)
     seeds = sorted(
         {n for s in group.students for c in group.columns if (n := len(group.values(s, c)))}
@@ -136,6 +142,8 @@ def summary(group: ReportGroup) -> list[str]:
         ]
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         texts.append(f"{counted(len(failed), 'training')} failed: {'; '.join(whys)}{more}.")
+    if group.no_verdict:
+        texts.append(group.no_verdict)
     if not rank_of:
         return texts
 
@@ -151,7 +159,7 @@ def summary(group: ReportGroup) -> list[str]:
     text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (
         f" ({named})" if named else ""
     )
-    if tested := verdicts_of_means(group).get(best):
+    if (tested := verdicts_of_means(group).get(best)) and tested.verdict:
         text += f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {tested.verdict}"
         text += f" (p = {p_in_words(tested.p)})".replace("= <", "<") if tested.p is not None else ""
     if ratio := group.speed_ups.get(best):

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.record.cell import TEACHER
+from bench.record.cell import TEACHER, is_one_model
 from bench.report.comparison import BORDERLINE, not_shown_better
 from bench.report.frame import same_teacher, teacher_weights
-from bench.report.groups import KEPT, ReportGroup, ScoreColumn
+from bench.report.groups import KEPT, ReportGroup, ScoreColumn, why_no_verdict
 from bench.report.resampled import Answers
-from bench.report.table import DASH, INTERVAL, JUDGED, Column, Table, TableCell, number
+from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import keys_of, left_out_of_means, line_of, listed, students_of
 from bench.stats.distribution import Distribution
 from bench.stats.metrics import metric_of
@@ -132,7 +132,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     cell = retention(of_seeds, teacher, drawn, kept)
                     is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
                     # a constant answer keeps a teacher that is no better
-                    if column in noise or is_suspect:
+                    seeds = None if is_one_model(own[0].cell) else len(own)
+                    if column in noise or is_suspect or why_no_verdict(column.data, seeds):
                         cell = replace(
                             cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict=""
                         )
@@ -162,11 +163,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     if not lines:
         return None
     note = (
-        f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
-        f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
-        f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
-        f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
-        "suspect answers would keep it. "
+        "The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
+        f"{_on_verdicts(group, lines, kept)} "
         "Mean of ratios: the mean of the columns' ratios. Ratio of means: the student's mean score divided by its "
         "teacher's. These two have no verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
     )
@@ -175,4 +173,16 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     notes = (note + left_out,)
     return Table(
         "Share of the teacher's score", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept
+    )
+
+
+def _on_verdicts(group: ReportGroup, lines: Sequence[Line], kept: float) -> str:
+    """What the verdicts of these lines mean; or why they have none."""
+    if group.no_verdict and not any(cell.verdict for line in lines for cell in line.cells):
+        return group.no_verdict
+    return (
+        f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
+        f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
+        f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
+        "suspect answers would keep it; or the data are generated, or there is one seed."
     )
