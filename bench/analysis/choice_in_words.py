@@ -30,12 +30,11 @@ def table(choice: Choice) -> Table:
         "retention (%)",
         "changed answers (%)",
         mean,
-        "best with probability",
-        "difference to the best",
-        "p",
-        "verdict",
-        WITHIN,
     ]
+    if choice.no_verdict:
+        titles.append("difference to the highest mean")
+    else:
+        titles += ["best with probability", "difference to the best", "p", "verdict", WITHIN]
     return Table("Choice", [Column(title) for title in titles], lines)
 
 
@@ -43,14 +42,20 @@ def _line(choice: Choice, row: Candidate) -> Line:
     """A candidate as a line of the table."""
     costs = [number(getattr(row, name), ".2f") for name in LIMITS if name != RETAINED]
     kept = number(row.retained, ".1f", low=row.retained_low, high=row.retained_high)
-    chance = number(100 * row.probability, ".0f", " %")
-    against = [TableCell(""), TableCell(""), TableCell("best"), TableCell("")]
     best = choice.candidates[0]
+    gap = TableCell("")
     if row is not best:
         gap = number(row.score - best.score, "+.1f", low=row.low, high=row.high)
+    cells = [*costs, kept, number(row.changed), number(row.score)]
+    # without verdicts there is neither a probability nor a test
+    if row.probability is None or row.p is None:
+        return line_of(choice.group, row.label, [*cells, gap])
+    chance = number(100 * row.probability, ".0f", " %")
+    test = [TableCell(""), TableCell("best"), TableCell("")]
+    if row is not best:
         near = SHOWN if row.is_within else NOT_SHOWN
-        against = [gap, TableCell(p_in_words(row.p), row.p), *map(TableCell, (row.verdict, near))]
-    cells = [*costs, kept, number(row.changed), number(row.score), chance, *against]
+        test = [TableCell(p_in_words(row.p), row.p), TableCell(row.verdict), TableCell(near)]
+    cells += [chance, gap, *test]
     return line_of(choice.group, row.label, cells)
 
 
@@ -72,15 +77,19 @@ def _chosen(choice: Choice) -> list[str]:
     """The chosen row, what is shown to be near it, and what is suspect of the candidates."""
     called = choice.group.called
     best = choice.chosen
-    cheapest = choice.cheapest
-    if best is None or cheapest is None:
+    if best is None:
         return ["No row fits."]
-    several = len(choice.candidates) > 1
-    chance = f", the best with a probability of {100 * best.probability:.0f} %" if several else ""
+    several = len(choice.candidates) > 1 and not choice.no_verdict
+    chance = ""
+    if several and best.probability is not None:
+        chance = f", the best with a probability of {100 * best.probability:.0f} %"
     lines = [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f}){chance}."]
+    if choice.no_verdict:
+        lines.append(choice.no_verdict)
     # the first reason is what this sentence says already
     lines += [f"{reason[0].upper()}{reason[1:]}." for reason in choice.reasons[1:]]
-    if cheapest is not best:
+    cheapest = choice.cheapest
+    if cheapest is not None and cheapest is not best:
         row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
         lines.append(f"The cheapest row that is shown to be {WITHIN} of it: {row}.")
     others = [called(row.label) for row in choice.near if row not in (best, cheapest)]
@@ -88,7 +97,7 @@ def _chosen(choice: Choice) -> list[str]:
         too = ", too" if cheapest is not best else ""
         lines.append(f"Shown to be {WITHIN} of it{too}: {', '.join(others)}.")
     undecided = [row for row in choice.candidates if not row.is_within and row.verdict != WORSE]
-    if undecided:
+    if undecided and not choice.no_verdict:
         names = ", ".join(called(row.label) for row in undecided)
         lines.append(f"Shown to be neither worse nor {WITHIN} of it: {names}.")
     if several:

@@ -121,11 +121,12 @@ class Candidate:
         suspect: sentences on what is suspect of some classes alone; such a row stays a candidate.
         stands_in_for: the fp32 row in whose place this row in 8 bits fits; "" for none.
         probability: the share of draws of examples and trainings in which its mean is the highest
-            of the rows that fit.
-        low, high: the 95 % interval of its difference to the best row, in points.
-        p, verdict: of one test of that difference, as in a report and in ``compare``.
+            of the rows that fit; None without verdicts.
+        low, high: the 95 % interval of its difference to the row of the highest mean, in points.
+        p, verdict: of one test of that difference, as in a report and in ``compare``; None and ""
+            without verdicts.
         is_within: whether that difference is shown to be within the margin of
-            :mod:`bench.stats.equivalence`.
+            :mod:`bench.stats.equivalence`; never without verdicts.
     """
 
     label: str
@@ -140,10 +141,10 @@ class Candidate:
     changed: float | None = None
     suspect: tuple[str, ...] = ()
     stands_in_for: str = ""
-    probability: float = 1.0
+    probability: float | None = 1.0
     low: float = 0.0
     high: float = 0.0
-    p: float = 1.0
+    p: float | None = 1.0
     verdict: str = NOT_SIGNIFICANT
     is_within: bool = True
 
@@ -186,12 +187,13 @@ class Choice:
         candidates: what fits, the best first.
         reasons: why the chosen row is chosen, in words; empty where nothing fits.
         near: the best candidate and those that are shown to be within the margin of it, the
-            cheapest first.
+            cheapest first; none without verdicts.
         all_rows: every row with a score in all columns, whether it fits or not.
         left_out: row -> why it is no candidate.
         bound: the limits that alone leave out a better row: for each the nearest row, and behind
             it the best one where that is another.
         export: commands that export the chosen row, one a task: of its seeds the best there.
+        no_verdict: why no row is tested or called the best; "" where one is.
     """
 
     group: ReportGroup
@@ -204,6 +206,7 @@ class Choice:
     left_out: Mapping[str, str]
     bound: tuple[BoundLimit, ...]
     export: tuple[str, ...]
+    no_verdict: str = ""
 
     @property
     def chosen(self) -> Candidate | None:
@@ -212,7 +215,8 @@ class Choice:
 
     @property
     def cheapest(self) -> Candidate | None:
-        """The cheapest row of the chosen one and those that are shown to be near it."""
+        """The cheapest row of the chosen one and those that are shown to be near it; None without
+        verdicts."""
         return self.near[0] if self.near else None
 
     @property
@@ -287,9 +291,7 @@ def checked_limits(budget: Mapping[str, float | None]) -> dict[str, float]:
         if name == RETAINED and value <= 1:
             raise InputError(f"{option} {value:g}: is in percent, like 95")
         if name == RETAINED and value > 100:
-            raise InputError(
-                f"{option} {value:g}: no row is asked for a retention above 100 %"
-            )
+            raise InputError(f"{option} {value:g}: no row is asked for a retention above 100 %")
         limits[name] = value
     return limits
 
@@ -351,6 +353,12 @@ def choice_of(
     # predictions may differ in their last digits
     fitting.sort(key=lambda row: (-round(row.score, EXACT), row.label))
     candidates = _compared_with_best(evidence, fitting)
+    no_verdict = group.no_verdict_in(columns)
+    if no_verdict:
+        candidates = [
+            replace(row, probability=None, p=None, verdict="", is_within=False)
+            for row in candidates
+        ]
     near = [row for row in candidates if row.is_within]
     export = _exports(group, columns, candidates[0].label, store) if candidates else []
     return Choice(
@@ -364,6 +372,7 @@ def choice_of(
         left_out=MappingProxyType(_left_out(evidence, judged, candidates)),
         bound=tuple(_bound_limits(evidence, candidates, judged, limits)),
         export=tuple(export),
+        no_verdict=no_verdict,
     )
 
 

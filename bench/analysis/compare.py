@@ -559,9 +559,14 @@ def _titles(tables: Sequence[ReportGroup]) -> list[str]:
 
 
 def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
-    """Markdown; names too long for the head of a column stand below the table."""
-    rows = [
-        [
+    """Markdown; names too long for the head of a column stand below the table.
+
+    Without verdicts there are no columns of tests.
+    """
+    is_tested = any(not line.no_verdict for line in lines)
+    rows = []
+    for line in lines:
+        cells = [
             line.task,
             line.metric,
             f"{line.examples:,}",
@@ -575,16 +580,21 @@ def table(first: str, second: str, lines: Sequence[Comparison]) -> str:
             f"{line.difference + 0.0:+.1f}",
             f"{line.low + 0.0:+.1f} to {line.high + 0.0:+.1f}",
             "–" if line.least is None else f"{line.least:.1f}",
+        ]
+        test = [
             f"{p_in_words(line.p)} ({line.test})",
             p_in_words(line.adjusted),
             str(line.family),
             line.verdict,
         ]
-        for line in lines
-    ]
+        if line.no_verdict:
+            test = ["–"] * len(test)
+        rows.append([*cells, *(test if is_tested else [])])
     called = next((line.names for line in lines), (first, second))
     heads = called if max(map(len, called)) <= LONGEST_HEAD else ("first", "second")
     header = ["task", "metric", "examples", "seeds", *heads, "difference", "95 % interval"]
-    header += ["min. detectable", "p", "p, Holm", "tests", "verdict"]
+    header.append("min. detectable")
+    if is_tested:
+        header += ["p", "p, Holm", "tests", "verdict"]
     said = "" if heads == called else f"\n\nfirst: {called[0]}\nsecond: {called[1]}"
     return github(rows, header, "right") + said

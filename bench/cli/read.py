@@ -189,12 +189,17 @@ def compare(
     for data, lines in comparisons.items():
         texts.append(f"{data}\n\n{analysis.table(first, second, lines)}\n")
         texts += [f"{sentence}\n" for sentence in sentences(lines[-1])]
-    texts.append(
+    every_line = [line for lines in comparisons.values() for line in lines]
+    explained = (
         "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
-        f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases. Verdict: by p after Holm's adjustment over the "
-        "tests of these two rows, whose number stands beside it. The mean is one test."
+        f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases."
     )
-    texts += comparison_notes([line for lines in comparisons.values() for line in lines])
+    if any(not line.no_verdict for line in every_line):
+        explained += (
+            " Verdict: by p after Holm's adjustment over the tests of these two rows, whose number stands beside it. The mean is "
+            "one test."
+        )
+    texts += [explained, *comparison_notes(every_line)]
     body = {data: [line.to_dict() for line in lines] for data, lines in comparisons.items()}
     return "\n".join(texts), body, OK
 
@@ -266,7 +271,8 @@ def choose(
         None, "Latencies with so many threads.", show_default="the session's first"
     ),
     min_retain: float | None = option(
-        None, "At least this mean retention: the lower end of its interval, in percent of the teacher."
+        None,
+        "At least this mean retention: the lower end of its interval, in percent of the teacher.",
     ),
     metric: list[str] | None = METRIC,
 ) -> Answer:
@@ -325,6 +331,7 @@ def choose(
             "busy_cores": choice.busy_cores,
             "candidates": [asdict(row) for row in choice.candidates],
             "chosen": choice.chosen.label if choice.chosen else None,
+            "no_verdict": choice.no_verdict,
             "reasons": choice.reasons,
             "cheapest_within_margin": choice.cheapest.label if choice.cheapest else None,
             "bound": [asdict(bound) for bound in choice.bound],

@@ -17,7 +17,7 @@ import numpy as np
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.groups import ReportGroup, ScoreColumn, why_no_verdict
 from bench.report.resampled import Answers, Resampled, judge_answers, resample, rng_for
 from bench.report.table import TableCell, number
 from bench.stats.distribution import Distribution
@@ -146,6 +146,7 @@ class Comparison:
         error: the standard error that random draws leave in p.
         has_seeds_apart: whether seeds of one of the rows end in results of several kinds.
         detail: more of a mean, where that was asked for.
+        no_verdict: why there is no verdict, and p is not shown; "" where there is one.
     """
 
     task: str
@@ -167,6 +168,7 @@ class Comparison:
     error: float = 0.0
     has_seeds_apart: bool = False
     detail: MeanDetail | None = None
+    no_verdict: str = ""
 
     @property
     def difference(self) -> float:
@@ -174,15 +176,21 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
+        """How the test ended; "" where there is none."""
+        if self.no_verdict:
+            return ""
         if self.has_seeds_apart:
             return TOO_FEW_SEEDS
         return verdict_of(self.difference, self.p, self.adjusted, self.error)
 
     def to_dict(self) -> dict[str, Any]:
-        known = {**asdict(self), "difference": self.difference, "verdict": self.verdict}
+        """Plain values; without a verdict p is None."""
+        values = {**asdict(self), "difference": self.difference, "verdict": self.verdict}
         if self.detail is None:
-            del known["detail"]
-        return known
+            del values["detail"]
+        if self.no_verdict:
+            values |= {"p": None, "adjusted": None}
+        return values
 
 
 MEAN = "mean"
@@ -206,10 +214,12 @@ def judged(
     Args:
         averaged: number of a line whose column is in the mean -> its answers and what is compared.
     """
-    values = holm([line.p for line in lines])
+    # what has no verdict is no test
+    tested = [number for number, line in enumerate(lines) if not line.no_verdict]
+    values = dict(zip(tested, holm([lines[number].p for number in tested]), strict=True))
     family = [
-        replace(line, adjusted=value, family=len(lines))
-        for line, value in zip(lines, values, strict=True)
+        replace(line, adjusted=values.get(number, 1.0), family=len(tested))
+        for number, line in enumerate(lines)
     ]
     if not averaged:
         return family
@@ -237,6 +247,7 @@ def judged(
         names=lines[0].names,
         error=error_of_p(drawn),
         has_seeds_apart=any(line.has_seeds_apart for line in lines),
+        no_verdict=next((line.no_verdict for line in lines if line.no_verdict), ""),
     )
     return [*family, mean]
 
@@ -288,7 +299,14 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
         least=least,
         names=(sides[0].name, sides[1].name),
         error=error,
+        no_verdict=_why_no_verdict(rows),
     )
+
+
+def _why_no_verdict(rows: Sequence[tuple[Record, ...]]) -> str:
+    """Why a comparison of these rows has no verdict; "" where it has one."""
+    trained = [len(row) for row in rows if not is_one_model(row[0].cell)]
+    return why_no_verdict(rows[0][0].cell.data.slug, max(trained, default=None))
 
 
 def _test_of_one_seed(
@@ -488,9 +506,10 @@ def p_in_words(p: float) -> str:
 
 def comparison_notes(lines: Collection[Comparison]) -> list[str]:
     """What a reader of these comparisons has to know of their seeds and minimum detectable differences."""
-    notes = {
-        "One seed says nothing about other training runs: the test covers the examples alone.": any(
-            len(line.seeds) == len(line.second_seeds) == 1 for line in lines
+    notes = {line.no_verdict: bool(line.no_verdict) for line in lines}
+    notes |= {
+        "One model of each row says nothing about other training runs: the test covers the examples alone.": any(
+            len(line.seeds) == len(line.second_seeds) == 1 and not line.no_verdict for line in lines
         ),
         "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
         "over seeds is assumed to be the same for both.": any(line.borrowed for line in lines),

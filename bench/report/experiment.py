@@ -187,6 +187,8 @@ def _write(
         texts.append(
             "Printed numbers do not stand beside ours here: nothing generated compares with them."
         )
+    if whole.no_verdict:
+        texts.append(whole.no_verdict)
     if settings:
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, settings)]

@@ -43,6 +43,28 @@ KEPT = 0.97
 """Share of the teacher's score that counts as kept where no other is asked for."""
 
 
+GENERATED = (
+    "Nothing is ranked, tested or called better: these data are generated, and show that the program "
+    "works, not which method is better."
+)
+ONE_SEED = (
+    "Nothing is ranked, tested or called better where there is one seed: a difference may be that of "
+    "two training runs, not of two methods."
+)
+
+
+def why_no_verdict(data: str, seeds: int | None) -> str:
+    """The sentence that says why nothing is ranked, tested or called better; "" where it may be.
+
+    Args:
+        data: the short name of the source of the examples.
+        seeds: of the row that was trained most often; None where each row is one finished model.
+    """
+    if data_facts(data).source == SAMPLE:
+        return GENERATED
+    return ONE_SEED if seeds == 1 else ""
+
+
 @dataclass(frozen=True)
 class ScoreColumn:
     """One evaluation set of one task, shown by one metric."""
@@ -407,6 +429,20 @@ class ReportGroup:
                 most[column] = max(most.get(column, 0), len(scores))
         return most
 
+    def no_verdict_in(self, columns: Sequence[ScoreColumn]) -> str:
+        """Why nothing is ranked, tested or called better in these columns; "" where it may be."""
+        trained = [
+            label for label in self.students if not is_one_model(self.records_of(label)[0].cell)
+        ]
+        # a mean has no more seeds than the column with the fewest
+        most = [max((len(self.values(label, c)) for label in trained), default=0) for c in columns]
+        return why_no_verdict(self.cell.data.slug, min(filter(None, most), default=None))
+
+    @property
+    def no_verdict(self) -> str:
+        """Why no mean is ranked, tested or called better; "" where it may be."""
+        return self.no_verdict_in(self.averaged)
+
     @cached_property
     def complete(self) -> list[str]:
         """The students with all columns of the mean and, in each, all seeds."""
@@ -419,7 +455,12 @@ class ReportGroup:
 
     @property
     def sound(self) -> list[str]:
-        """The complete rows without a suspicion in any column of the mean: no other mean is in bold."""
+        """The complete rows without a suspicion in any column of the mean: no other mean is in bold.
+
+        None where there is no verdict.
+        """
+        if self.no_verdict:
+            return []
         return [
             s
             for s in self.complete

@@ -281,7 +281,9 @@ def _rows_of_few_seeds(group: ReportGroup) -> set[str]:
 
 
 def _is_better(group: ReportGroup, row: str, other: str) -> bool:
-    """Whether the interval of the mean difference of two rows is above 0."""
+    """Whether the interval of the mean difference of two rows is above 0; never without verdicts."""
+    if group.no_verdict:
+        return False
     pair = group.pairs.get((row, other))
     return pair is not None and (pair.low or 0.0) > 0
 
@@ -372,7 +374,8 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
             [*(p.cost for p in best), most * span**0.08],
             [*(p.value for p in best), best[-1].value],
         )
-        axes.step(edges, values, where="post", color=PALE, linewidth=1.0, zorder=1)
+        if not group.no_verdict:
+            axes.step(edges, values, where="post", color=PALE, linewidth=1.0, zorder=1)
         for point, name in zip(shown, names, strict=True):
             alike = [p.label for p in shown if abs(p.cost / point.cost - 1) < 0.01]
             gaps = [abs(math.log(p.cost / point.cost)) for p in shown if p.label not in alike]
@@ -667,7 +670,8 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     ),
     "retention": (
         "Retention",
-        "The student's score in percent of its teacher's, of rows with all columns. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
+        "The student's score in percent of its teacher's, of rows with all columns. Violet: above the teacher; orange: below. "
+        "✓: the 95 % interval is above the margin; ✗: below.",
         retention_map,
     ),
     "settings": (

@@ -59,6 +59,7 @@ from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import Ratio, pooled
 from bench.user_files import toml_of
 
+UNJUDGED = "Without verdicts there is no front, and no point is hollow."
 LONGEST_NAME = 200
 """Characters of a name."""
 
@@ -317,7 +318,9 @@ def write_pictures(
                 write_atomically(own / FIGURES / f"{stem}.{form}", drawn)
                 if form == "svg":
                     text = caption.format(conditions=group.speed_conditions)
-                    text = " ".join(filter(None, [text, left_out_of_pictures(group)]))
+                    unjudged = UNJUDGED if group.no_verdict and name == "score-flops" else ""
+                    told = [text, unjudged, left_out_of_pictures(group)]
+                    text = " ".join(filter(None, told))
                     shown.append(Picture(stem, title, text, drawn))
     return shown
 

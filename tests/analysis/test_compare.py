@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import factories
@@ -20,7 +21,7 @@ from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.store import Store
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
-from bench.report.groups import groups
+from bench.report.groups import ONE_SEED, groups
 from bench.report.pictures import plotted_differences
 from bench.report.render import Paper, to_latex
 from bench.report.tables.leaderboard import leaderboard, summary
@@ -346,32 +347,34 @@ def test_seeds_that_disagree_widen_the_interval():
 
 
 def test_the_verb_prints_a_table_and_writes_json(bench, store, tmp_path):
-    answer = bench(
-        "compare",
-        "microbert",
-        "kd",
-        "--results",
-        store.root,
-        "--seeds",
-        0,
-        "--json",
-        tmp_path / "c.json",
-    )
+    words = ["compare", "microbert", "kd", "--results", store.root, "--json", tmp_path / "c.json"]
+    answer = bench(*words, "--seeds", "0,1")
     assert answer.returncode == 0, answer.stderr
     assert "| better |" in " ".join(answer.stdout.split())
-    assert "One seed says nothing" in answer.stdout
+    assert ONE_SEED not in answer.stdout
     (lines,) = json.loads((tmp_path / "c.json").read_text()).values()
     assert [line["verdict"] for line in lines] == ["better"] * 3
-    frame = api.compare(store.root, "microbert", "kd", seeds=[0])
+    frame = api.compare(store.root, "microbert", "kd", seeds=[0, 1])
     for name in ("task", "difference", "low", "high", "adjusted", "verdict"):
         assert frame[name].tolist() == [line[name] for line in lines]
+    # one seed: the differences with their intervals, and no test
+    answer = bench(*words, "--seeds", 0)
+    assert answer.returncode == 0, answer.stderr
+    assert ONE_SEED in answer.stdout
+    assert "95 % interval" in answer.stdout
+    assert not re.search(r"\bp\b|verdict|better \|", answer.stdout.replace(ONE_SEED, ""))
+    (lines,) = json.loads((tmp_path / "c.json").read_text()).values()
+    assert [(line["p"], line["adjusted"], line["verdict"]) for line in lines] == [
+        (None, None, "")
+    ] * 3
 
 
 @pytest.mark.slow
 def test_tasks_trained_on_fewer_rows_have_an_answer_of_their_own(store):
     for row in ("microbert", "kd"):
-        other = factories.limited(factories.record(row, "rte", 0), 10, 10)
-        factories.write(store, other, wrong(0.4, 5), LABELS)
+        for seed in (0, 1):
+            other = factories.limited(factories.record(row, "rte", seed), 10, 10)
+            factories.write(store, other, wrong(0.4, 5), LABELS)
     whole, fewer = compare(store.root, "microbert", "kd").values()
     assert [line.task for line in whole] == ["rte", "sst2", "mean"]
     assert whole[-1].first == pytest.approx(np.mean([line.first for line in whole[:2]]))

@@ -178,9 +178,7 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
 
 
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):
-    (refused,) = (
-        cell for cell in tables["Retention"]["tinybert"] if cell.text == REFUSED
-    )
+    (refused,) = (cell for cell in tables["Retention"]["tinybert"] if cell.text == REFUSED)
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in refused.footnotes[0]
 
 
@@ -263,12 +261,13 @@ def test_nobody_keeps_a_teacher_that_is_no_better_than_one_answer_and_one_answer
     store = Store(tmp_path)
     for task, teacher in (("rte", 0.62), ("sst2", 0.95)):
         write(store, "teacher", task, teacher)
-        write(store, "kd", task, 0.99, noise=1)
-        record = factories.record("constant", task)
-        record = record.model_copy(
-            update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}}
-        )
-        factories.write(store, record, np.ones(N, int), LABELS)
+        for seed in (0, 1):
+            write(store, "kd", task, 0.99, seed, noise=1)
+            record = factories.record("constant", task, seed)
+            record = record.model_copy(
+                update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}}
+            )
+            factories.write(store, record, np.ones(N, int), LABELS)
     (group,) = groups(store.records())
     judge_answers(group, store)
     lines = {line.label: line.cells for line in retentions(group, resample(group, store)).lines}
@@ -311,7 +310,9 @@ def test_the_margin_is_an_option(bench, store, tmp_path):
     answer = bench("report", "--results", store.root, "--reports", tmp_path / "p", "--kept", 60)
     assert answer.returncode == 0, answer.stderr
     (path,) = (tmp_path / "p").glob("*/*/README.md")
-    section = re.split(r"\n##+ ", path.read_text().split("## Retention (reappearance percent)\n")[1])[0]
+    section = re.split(
+        r"\n##+ ", path.read_text().split("## Retention (reappearance percent)\n")[1]
+    )[0]
     assert next(line for line in section.splitlines() if "finetune" in line).count(KEEPS) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2
 

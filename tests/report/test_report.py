@@ -129,8 +129,12 @@ def test_the_sample_suite_is_never_called_glue(tmp_path):
 
 def test_the_summary_and_the_leaderboard_name_the_best_row_and_never_a_suspect_or_lucky_one():
     scores = {"teacher": 0.9, "finetune": 0.5, "kd": 0.7, "tinybert": 0.6, "pkd": 0.8}
-    records = [factories.record(label, score=score) for label, score in scores.items()]
-    records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(2)]
+    records = [
+        factories.record(label, seed=seed, score=score)
+        for label, score in scores.items()
+        for seed in range(2)
+    ]
+    records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(3)]
     group = groups([r for r in records if r.row != "minilm"])[0]
     column = group.columns[0]
     group.suspicions[("pkd", column)], group.baselines[column] = (
@@ -150,9 +154,10 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
     """The seed that collapsed makes the interval so wide that it contains 0. Bold is the highest alone."""
     scores = {"kd": (0.7, 0.7), "pkd": (0.7, 0.5), "tinybert": (0.69, 0.69)}
     records = [
-        factories.record(row, task, score=score)
+        factories.record(row, task, seed, score=score)
         for row, own in scores.items()
         for task, score in zip(("rte", "sst2"), own, strict=True)
+        for seed in (0, 1)
     ]
     (group,) = groups(records)
     (sst2,) = [column for column in group.columns if column.task == "sst2"]
@@ -166,7 +171,11 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
     def bold(table):
         return {line.label: [cell.text for cell in line.cells if cell.bold] for line in table.lines}
 
-    assert bold(accuracy(group)) == {"kd": ["70.0"] * 3, "pkd": ["70.0"], "tinybert": []}
+    assert bold(accuracy(group)) == {
+        "kd": ["70.0 ± 0.0", "70.0 ± 0.0", "70.0"],
+        "pkd": ["70.0 ± 0.0"],
+        "tinybert": [],
+    }
     group.baselines[sst2] = 40.0  # above a constant: the row may be the best
     board = leaderboard(group)
     assert board is not None

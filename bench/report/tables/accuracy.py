@@ -83,14 +83,16 @@ class _Best:
 
 
 def _best_of(group: ReportGroup, column: ScoreColumn) -> _Best:
-    """The best score of a column."""
+    """The best score of a column; none where there is no verdict."""
     place = (column.task, column.evaluation)
     judged = next(c for c in group.columns if (c.task, c.evaluation) == place)
     scores = {}
+    no_verdict = group.no_verdict_in([judged])
     for student in group.students:
         summary = group.summaries.get((student, column))
         is_whole = summary is not None and not group.lacks_seeds(student, column)
-        if summary is not None and is_whole and not group.suspicions.get((student, judged)):
+        is_sound = is_whole and not group.suspicions.get((student, judged))
+        if summary is not None and is_sound and not no_verdict:
             scores[student] = round(summary.mean, 1)
     return _Best(judged, set(scores), max(scores.values(), default=math.nan))
 
@@ -165,6 +167,18 @@ def _range(
     return TableCell(text, value=low if low == high else None, low=low, high=high)
 
 
+def _on_bold(group: ReportGroup) -> str:
+    """What is in bold; or why nothing is."""
+    if all(group.no_verdict_in([column]) for column in group.columns):
+        return "A score from fewer seeds is marked (n = …)."
+    text = (
+        "The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold, nor is one "
+        "with suspect answers (see its footnote), nor a mean that contains such a score. Bold says nothing of the rows near it."
+    )
+    without = [column.name for column in group.columns if group.no_verdict_in([column])]
+    return f"{text} Nothing is bold on {listed(without)}: one seed." if without else text
+
+
 def _notes(group: ReportGroup) -> list[str]:
     seeds = sorted({len(group.values(s, c)) for s in group.students for c in group.columns} - {0})
     notes = []
@@ -172,8 +186,7 @@ def _notes(group: ReportGroup) -> list[str]:
         count = f"n = {seeds[0]}" if len(seeds) == 1 else f"n = {seeds[0]} to {seeds[-1]}"
         notes.append(
             f"Scores on development sets, in percent: the mean ± the sample standard deviation over seeds ({count}; one seed has no "
-            "deviation). The best student of each column is in bold; a score from fewer seeds is marked (n = …) and never bold, nor is one "
-            "with suspect answers (see its footnote), nor a mean that contains such a score. Bold says nothing of the rows near it. "
+            f"deviation). {_on_bold(group)} "
             f"FLOPs = 2 x MACs of {'128 tokens read and 128 written' if group.writes else 'one sequence of 128 tokens'} (fvcore, eager "
             "attention); for early-exit rows the average over the exits that the development set took."
         )

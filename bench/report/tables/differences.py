@@ -18,6 +18,7 @@ from bench.record.stated import stated
 from bench.record.task_facts import row_as_typed
 from bench.report.comparison import (
     BORDERLINE,
+    MEAN,
     NOT_SIGNIFICANT,
     TOO_FEW_SEEDS,
     Comparison,
@@ -124,7 +125,6 @@ def _compared(
                 keys[column] = keys_of([*sides[0], *sides[1]])
         if not results:
             continue
-        tests = len(results)
         is_whole = has_means and all(column in results for column in averaged)
         in_mean = {
             number: pair
@@ -132,6 +132,7 @@ def _compared(
             if is_whole and column in averaged
         }
         family = judged(list(results.values()), in_mean)
+        tests = sum(not line.no_verdict for line in family if line.task != MEAN)
         results = dict(zip([*results, *([None] if is_whole else [])], family, strict=True))
         keys[None] = tuple(key for own in keys.values() for key in own)
         for place, line in results.items():
@@ -154,7 +155,8 @@ def _compared(
         for place in places
     ]
     single = [line for place, of_place in compared_in.items() if place for line in of_place]
-    notes = [NOTE, *one_search(group), *comparison_notes(single)]
+    note = NOTE if any(not line.no_verdict for line in single) else UNTESTED
+    notes = [note, *one_search(group), *comparison_notes(single)]
     return Table(title, columns, lines, notes, file)
 
 
@@ -162,6 +164,15 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
     """A difference with its interval and verdict; with its p where the interval alone would say something else."""
     if line is None:
         return TableCell(DASH)
+    if line.no_verdict:
+        return number(
+            line.difference,
+            "+.1f",
+            low=line.low,
+            high=line.high,
+            n=len(line.seeds) or None,
+            keys=keys,
+        )
     without_zero, p = line.low > 0 or line.high < 0, f"(p = {p_in_words(line.adjusted)})"
     if line.verdict == NOT_SIGNIFICANT:
         verdict = f"{NOT_SIGNIFICANT} after Holm {p}" if without_zero else NOT_SIGNIFICANT
@@ -182,12 +193,20 @@ def _cell(line: Comparison | None, keys: tuple[str, ...]) -> TableCell:
     return replace(cell, text=f"{cell.text} {verdict}")
 
 
-NOTE = (
+INTERVALS = (
     "Differences in points, computed before rounding, with 95 % intervals (paired bootstrap over examples, with Student's t over "
-    "several seeds; not adjusted). Test of one seed each: McNemar's (mid-p) for shares of right answers, a permutation test for "
+    "several seeds; not adjusted). "
+)
+LEAST = (
+    "Minimum detectable difference: the true difference that such comparisons find in "
+    f"{100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
+)
+NOTE = (
+    f"{INTERVALS}Test of one seed each: McNemar's (mid-p) for shares of right answers, a permutation test for "
     f"other metrics; else the bootstrap. A verdict needs p below {LEVEL:g} after Holm's adjustment over the tests of its line; the mean is "
     "one test, not adjusted. So an interval can exclude 0 without a verdict. The lines are not adjusted for each other: of 20 rows that "
     f"equal what they are compared with, about one has a verdict all the same. {BORDERLINE.capitalize()}: other resamples may end "
-    "otherwise. Minimum detectable difference: the true difference that such comparisons find in "
-    f"{100 * POWER:.0f} of 100 cases (the median of the column). docs/statistics.md explains all this."
+    f"otherwise. {LEAST}"
 )
+UNTESTED = f"{INTERVALS}{LEAST}"
+"""The note of a table without verdicts."""

@@ -40,12 +40,12 @@ LEADERS = 3
 
 
 def verdicts_of_means(group: ReportGroup) -> dict[str, TableCell]:
-    """Row -> the cell of its tested mean difference to the baseline."""
+    """Row -> the cell of its mean difference to the baseline, with its verdict where there is one."""
     table = next((table for table in group.tables if table.file == SYSTEMS), None)
     # behind `compared with` and `tests`: the columns, and a mean where it is over several
     place = -1 if len(group.averaged) > 1 else 2 + group.columns.index(group.averaged[0])
     cells = {line.label: line.cells[place] for line in (table.lines if table else ())}
-    return {label: cell for label, cell in cells.items() if cell.verdict}
+    return {label: cell for label, cell in cells.items() if cell.value is not None}
 
 
 def best_row(group: ReportGroup) -> str:
@@ -80,7 +80,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
     for label in sorted(means, key=lambda label: -means[label].value):
         cells = [
             replace(means[label], bold=label == highest),
-            _within(group, label, best),
+            *([] if group.no_verdict else [_within(group, label, best)]),
             _difference(tested[label])
             if label in tested
             else group.pairs.get((label, reference), number(None)),
@@ -92,13 +92,14 @@ def leaderboard(group: ReportGroup) -> Table | None:
         lines.append(line_of(group, label, cells, *(suspect if group.is_suspect(label) else ())))
     if group.majority is not None:
         place = sum(mean.value > group.majority for mean in means.values())
-        empty = [TableCell("") for _ in range(2 + len(further))]
+        judged = 0 if group.no_verdict else 1
+        empty = [TableCell("") for _ in range(1 + judged + len(further))]
         lines.insert(place, Line(group.baseline_name, [number(group.majority), *empty], row=""))
     count = len(group.averaged)
     columns = [
         Column("System"),
         Column(f"mean of {count}" if count > 1 else group.averaged[0].title, csv=INTERVAL),
-        Column(f"{WITHIN} of the best", words=True),
+        *([] if group.no_verdict else [Column(f"{WITHIN} of the best", words=True)]),
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
@@ -116,17 +117,22 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; "
         f"{tests or 'the mean of a row is one test'}. No sign: not tested."
     )
+    if group.no_verdict:
+        note = f"Rows with all results, in percent, with 95 % intervals. {group.no_verdict}"
     return Table("Leaderboard", columns, lines, (note, *one_search(group)), file="leaderboard")
 
 
 def _difference(tested: TableCell) -> TableCell:
-    """A tested difference, with a sign for its verdict."""
+    """A difference, with a sign for its verdict where it has one."""
+    if not tested.verdict:
+        return tested
     plain = number(tested.value, "+.1f", low=tested.low, high=tested.high)
     return replace(tested, text=f"{plain.text} {SYMBOLS[tested.verdict]}")
 
 
 def summary(group: ReportGroup) -> list[str]:
-    """What was measured; and the best row: by how much, how sure, how fast, and which rows are near it."""
+    """What was measured; and the best row: by how much, how sure, how fast, and which rows are near
+    it. Without verdicts, why there are none."""
     columns = ", ".join(column.name for column in group.columns)
     seeds = sorted(
         {n for s in group.students for c in group.columns if (n := len(group.values(s, c)))}
@@ -158,6 +164,8 @@ def summary(group: ReportGroup) -> list[str]:
         ]
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         texts.append(f"{counted(len(failed), 'training')} failed: {'; '.join(whys)}{more}.")
+    if group.no_verdict:
+        return [*texts, group.no_verdict]
     best = best_row(group)
     if not best:
         return texts
@@ -174,7 +182,7 @@ def summary(group: ReportGroup) -> list[str]:
     text = f"Best: {group.called(best)} with {means[best].value:.1f}" + (
         f" ({named})" if named else ""
     )
-    if tested := verdicts_of_means(group).get(best):
+    if (tested := verdicts_of_means(group).get(best)) and tested.verdict:
         text += f"; {tested.value:+.1f} ({tested.low:+.1f} to {tested.high:+.1f}) to {group.called(reference)}, {tested.verdict}"
         text += f" (p = {p_in_words(tested.p)})".replace("= <", "<") if tested.p is not None else ""
     if ratio := group.speed_ups.get(best):

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.record.cell import TEACHER
+from bench.record.cell import TEACHER, is_one_model
 from bench.record.schema import Record
 from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS, not_shown_better
 from bench.report.frame import same_teacher, teacher_weights
-from bench.report.groups import KEPT, ReportGroup, ScoreColumn
+from bench.report.groups import KEPT, ReportGroup, ScoreColumn, why_no_verdict
 from bench.report.resampled import Answers, Resampled
-from bench.report.table import DASH, INTERVAL, JUDGED, Column, Table, TableCell, number
+from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import (
     keys_of,
     left_out_of_means,
@@ -196,7 +196,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                         cell = replace(cell, text=plain + TOO_FEW_SEEDS, verdict=TOO_FEW_SEEDS)
                     is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
                     # a constant answer keeps a teacher that is no better
-                    if column in noise or is_suspect:
+                    seeds = None if is_one_model(own[0].cell) else len(own)
+                    if column in noise or is_suspect or why_no_verdict(column.data, seeds):
                         cell = replace(
                             cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict=""
                         )
@@ -211,12 +212,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     if not lines:
         return None
     note = (
-        f"The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
-        f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
-        f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
-        f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
-        "suspect answers would keep it. "
-        "The mean retention is the mean of the columns', without a verdict. Rows that need at least as many FLOPs as their teacher are no compressed models, and not here."
+        "The student's score in percent of its own teacher's, with the 95 % interval of a paired bootstrap. "
+        f"{_on_verdicts(group, lines, kept)} "
+        "The mean retention is the mean of the columns', without a verdict. Rows that need at least as many FLOPs as their teacher are "
+        "no compressed models, and not here."
     )
     if any(cell.verdict == TOO_FEW_SEEDS for line in lines for cell in line.cells):
         note += f" {TOO_FEW_SEEDS.capitalize()}: the row's seeds end in results of several kinds."
@@ -224,3 +223,15 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     heads += [Column("mean retention", csv=INTERVAL)]
     notes = (note + left_out, *one_search(group))
     return Table("Retention", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
+
+
+def _on_verdicts(group: ReportGroup, lines: Sequence[Line], kept: float) -> str:
+    """What the verdicts of these lines mean; or why they have none."""
+    if group.no_verdict and not any(cell.verdict for line in lines for cell in line.cells):
+        return group.no_verdict
+    return (
+        f"keeps: the whole interval, before rounding, is above {100 * kept:g} %. loses: the whole interval is below. "
+        f"{INCONCLUSIVE}: the interval contains {100 * kept:g} %, so these examples and seeds do not decide. "
+        f"{BORDERLINE}: other resamples may end otherwise. No verdict: the teacher is not shown to be better than one answer to everything, or "
+        "suspect answers would keep it; or the data are generated, or there is one seed."
+    )
