@@ -97,7 +97,7 @@ def test_choose_and_compare_give_differences_alone(tmp_path, data, seeds, why):
     assert [line.no_verdict for line in lines] == [why] * 3
     assert all(line.low > 0 and line.verdict == "" for line in lines)
     (choice,) = choose(store.root, {})
-    assert (choice.no_verdict, choice.as_good, choice.cheapest) == (why, (), None)
+    assert (choice.no_verdict, choice.near, choice.cheapest) == (why, (), None)
     assert choice.chosen.label == "teacher"
     for row in choice.candidates:
         assert (row.probability, row.p, row.verdict) == (None, None, "")
