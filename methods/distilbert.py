@@ -13,7 +13,8 @@ begins as the teacher's, as the authors' script copies it. Fine-tuning after it 
 ``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row. ``start_from=distilbert/distilbert-base-uncased`` is the
 authors' own first step.
 A teacher of another family than BERT (RoBERTa, ELECTRA, MPNet) has a student of its own family: half of its layers, the rest
-as the teacher has it. So the authors made DistilRoBERTa; a DistilBERT has no place for MPNet's bias of relative positions.
+as the teacher has it. So the authors made DistilRoBERTa; a DistilBERT has no place for MPNet's bias of relative positions. Of a ModernBERT
+every third layer sees all tokens and the others near ones: half of them would see other tokens.
 Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same

@@ -13,6 +13,8 @@ teacher teaches in both stages, where the paper's second one learns from the mod
 ``examples`` training examples, one by one (theirs of batches of development examples, with their labels), a neuron's by what it gives,
 theirs by its weights before and behind; means over real tokens, theirs over padded ones. The augmented data of the paper are
 ``--augment masked``; without them the code's first stage learns from labels alone, ours from the teacher. No last fine-tuning on labels.
+Teachers of RoBERTa, ELECTRA and MPNet are cut alike; each head of an MPNet reads its row of the bias of relative positions,
+wherever it is put. ModernBERT's matrices hold queries, keys and values of all heads, and its layers differ in kind.
 Ours too: the last checkpoint counts, theirs the one with the best sum of development scores over all
 parts; of a regression (STS-B) the answers learn by squared error, where the code has no loss of
 answers at all. A slip of theirs that is not here: gradients are never set to zero while importance

@@ -12,6 +12,8 @@ task; the encoder begins as the un-tuned teacher. By the common recipe the optim
 paper`` the paper's Adamax. Every task has its ensemble here; where the paper's task has none, it learns from the
 labels. Dropping a term leaves the other at its weight: "w/o distillation" has the labels at 0.5 (with ``loss=code``
 at 1).
+RoBERTa, ELECTRA and MPNet have a layer in their heads that is BERT's pooler: each task has its own. A ModernBERT is taken whole
+alone (``layers=0``): its layers differ in kind, so that the first of them are another network.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class MTDNN(Method):
     loss: Literal["paper", "code"] = "paper"
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        teacher_depth(teacher, self.layers, self.name)
+        if self.layers or teacher.model_type != "modernbert":
+            teacher_depth(teacher, self.layers, self.name)
         return (TeacherWeights(tuned=False), EnsembleTargets(self.members))
 
     def build(self, setup: Setup) -> Student:

@@ -232,10 +232,16 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     return layers or max(1, depth // 2)
 
 
+WHY_NOT_MODERNBERT = ", whose layers differ in kind and have one matrix for queries, keys and values, and gated networks"
+"""Layers without the others would see other tokens, and heads or neurons have no rows of their own in its matrices."""
+
+
 def require_layers(teacher: PretrainedConfig, method: str) -> None:
-    if teacher.model_type not in LAYERED:
+    """Raises MethodError: the teacher's layers are none that a student can be made of."""
+    if (kind := teacher.model_type) not in LAYERED:
+        why = WHY_NOT_MODERNBERT if kind == "modernbert" else ""
         raise MethodError(
-            f"{method} takes over layers of {', '.join(LAYERED)}; this teacher is a {teacher.model_type}"
+            f"{method} takes over layers of {', '.join(LAYERED)}; this teacher is a {kind}{why}"
         )
 
 

@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import load_file
 from tiny_training import built
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import methods
 from bench.data.masking import pad_batch
-from bench.measure.backends import runner
+from bench.measure.backends import opened as opened_graph
+from bench.measure.backends import runner, write_onnx
 from methods import fisher
 from methods.api import MethodError, Setup
 from methods.core import losses
@@ -435,3 +436,36 @@ def test_sdpa_of_an_mpnet_is_one_and_answers_as_eager(name, batch, monkeypatch):
     calls.clear()
     torch.testing.assert_close(padded_logits(model, batch), eager, rtol=0, atol=0)
     assert not calls, "a copy was changed"
+
+
+def test_a_row_that_cannot_take_a_family_says_why():
+    modern = AutoConfig.for_model("modernbert", num_hidden_layers=4)
+    for name in ("distilbert", "moebert", "fisher", "cofi", "dynabert", "fastbert", "q8bert"):
+        with pytest.raises(MethodError, match=f"{name} takes .*modernbert, whose layers differ"):
+            methods.get(name)().requires(modern)
+    assert methods.get("mtdnn")().requires(modern), "taken whole"
+    with pytest.raises(MethodError, match="mtdnn takes .*modernbert, whose layers differ"):
+        methods.get("mtdnn")(layers=2).requires(modern)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", OTHERS)
+@pytest.mark.parametrize("name", ["distilbert", "moebert", "fisher", "cofi", "dynabert", "q8bert"])
+def test_a_student_of_any_family_is_a_graph_too(family, name, tmp_path):
+    pytest.importorskip("onnxruntime")
+    method = methods.get(name)(**({"activation_bits": 32} if name == "q8bert" else {}))
+    *_, student = student_of(method, family)
+    model = list(method.deploy(student).values())[-1].eval()
+    names = tuple(inputs_of(model))
+    write_onnx(model, tmp_path / "model.onnx", names)
+    ids = torch.tensor([[2, 5, 6, 7, 8, 9, 3], [2, 5, 9, 3, 0, 0, 0]])
+    given = {
+        "input_ids": ids,
+        "attention_mask": (ids != 0).long(),
+        "token_type_ids": torch.zeros_like(ids),
+    }
+    answered = opened_graph(tmp_path / "model.onnx", "onnx", 1, names)(*map(given.get, names))
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(**{name: given[name] for name in names}).logits
+    torch.testing.assert_close(answered, expected, **EQUAL)
