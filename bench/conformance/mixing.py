@@ -1,11 +1,13 @@
-"""Does a term keep the sequences of a batch apart, and does it leave padding out? Read off its gradients.
+"""Does a term keep the sequences of a batch apart, and does it leave padding out? Read off its
+gradients.
 
-What a term reads of student and teacher becomes leaf tensors; the gradient at the rows of one sequence is then compared
-between batches that differ in other sequences alone:
+What a term reads of student and teacher becomes leaf tensors; the gradient at the rows of one
+sequence is then compared between batches that differ in other sequences alone:
 
     other texts of the same lengths             the gradient stays
-    other lengths, as many tokens and pairs     the gradient stays: all that may divide a mean is equal, only padding is not
-    no other sequences                          the gradient keeps its direction
+    other lengths, as many tokens and pairs     the gradient stays: all that may divide a mean is
+    equal, only padding is not no other sequences                          the gradient keeps its
+    direction
 
 A term that compares sequences depends on the others by its formula, so these comparisons say
 nothing of it. Every term is shown the same examples in a wider padded view too, and in one whose
@@ -37,13 +39,17 @@ from methods.core.packed import Layout
 KEPT = (7, 9)
 """Tokens of the first and of the last sequence, which stay in every mixed batch."""
 OTHERS, OF_OTHER_LENGTHS = (6, 10, 11), (7, 8, 12)
-"""Tokens of the sequences between them: equal sums and equal sums of squares, so that only the padding differs."""
+"""Tokens of the sequences between them: equal sums and equal sums of squares, so that only the
+padding differs."""
 ALIKE = (9, 9, 9)
-"""Tokens of sequences that are also read alone: of one length, so that means over tokens and over sequences scale alike."""
+"""Tokens of sequences that are also read alone: of one length, so that means over tokens and over
+sequences scale alike."""
 HIDDEN_ALWAYS, HIDDEN_OF_KEPT = 1, 3
-"""Positions whose token is hidden where a stage hides some; the second one only in sequences that are compared."""
+"""Positions whose token is hidden where a stage hides some; the second one only in sequences that
+are compared."""
 TOLERANCE = 1e-3
-"""Of the largest gradient (or value) compared: far above rounding, far below one place of padding among 12."""
+"""Of the largest gradient (or value) compared: far above rounding, far below one place of padding
+among 12."""
 SAME_VALUE = 1e-4
 """Of a term's value: above rounding, below what three more places of padding change in one of
 twenty layers."""
@@ -52,7 +58,8 @@ NEGLIGIBLE = 1e-6
 NONSENSE = {"student": 7.0, "teacher": -5.0}
 """What scores of either model are where there is no token."""
 NOISE = 0.5
-"""Of the size of what is read, added to every value: a student that begins as its teacher would have no gradient."""
+"""Of the size of what is read, added to every value: a student that begins as its teacher would
+have no gradient."""
 
 MESSAGES = {
     "texts": "changes by {} with the texts of other sequences",
@@ -164,7 +171,9 @@ class TermAnswer:
 def batch_of(
     data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int
 ) -> Batch:
-    """These examples as the stage sees them; where it hides tokens, more of them in the sequences ``compared``."""
+    """These examples as the stage sees them; where it hides tokens, more of them in the sequences
+    ``compared``.
+    """
     batch = data.batch(rows)
     if stage.masking is not None:
         starts = [0, *itertools.accumulate(batch.layout.lengths)]
@@ -204,7 +213,8 @@ class Look:
             self._with_noise(self.student, "student").of_model(scene.student.model),
             self._with_noise(teacher, "teacher"),
         )
-        """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
+        """what terms are called with: what both models say, with noise, and nonsense where there is
+        no token"""
 
     def _with_noise(self, said: Out, side: str) -> Out:
         """What a model says with noise of each sequence's own."""
@@ -242,7 +252,8 @@ class Look:
         ours = RecordedOut(_leaves(student, term.student), self.scene.student.model)
         theirs = _leaves(teacher, term.teacher)
         batch, aux = self.batch, self.scene.student.aux
-        # tensors of its own, because a term may write into them; training may move running means of aux
+        # tensors of its own, because a term may write into them; training may move running means of
+        # aux
         labels = None if batch.labels is None else batch.labels.clone()
         batch = replace(
             batch,
@@ -288,7 +299,9 @@ def _laid_out(said: Out, layout: Layout, nonsense: float) -> Out:
 
 
 class BatchPair(NamedTuple):
-    """Two batches with some sequences in common: what a term's gradient at those must have in common."""
+    """Two batches with some sequences in common: what a term's gradient at those must have in
+    common.
+    """
 
     difference: str  # a key of MESSAGES
     first: Look
@@ -297,8 +310,10 @@ class BatchPair(NamedTuple):
     """of the common sequences, in the first and in the second"""
 
     def gap(self, ours: Out, theirs: Out, scaled: bool = False) -> tuple[float, str]:
-        """The largest difference at the common sequences as a part of the size there, and what it is of; where a factor is free
-        (``scaled``: means have other divisors), after the best one above 0."""
+        """The largest difference at the common sequences as a part of the size there, and what it
+        is of; where a factor is free (``scaled``: means have other divisors), after the best one
+        above 0.
+        """
         pairs = {}
         for tap in sorted(ours.values.keys() & theirs.values.keys()):
             names = (
