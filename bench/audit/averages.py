@@ -195,7 +195,7 @@ def _of_average(
 
 
 def _rule_of(sheet: Sheet, column: str) -> AveragingRule:
-    """The way of averaging that most rows follow, two at least; no averages where none convinces."""
+    """The way of averaging that most rows follow, two at least; an empty one if none convinces."""
     # of which columns may the average be?
     index = sheet.columns.index(column)
     before = sheet.columns[:index]

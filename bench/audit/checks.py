@@ -36,25 +36,39 @@ ACROSS = (quotes_and_teachers, changed_elsewhere)
 
 
 def audit(sheets: Sequence[Sheet], basis: str = "") -> list[Finding]:
-    """Every finding of every check: arithmetic first, then guesses, each in the order of the tables; of one basis where it is named.
+    """Every finding of every check: arithmetic first, then guesses, each in the order of the
+    tables.
 
-    A cell is named once for one recomputed value, and not as a guess where arithmetic names it already.
+    A cell is named once for one recomputed value, and not as a guess where arithmetic names it.
+
+    Args:
+        basis: only findings of this one; "" for all.
 
     Raises:
         InputError: a basis that there is not.
     """
     if basis not in ("", ARITHMETIC, INFERENCE):
         raise InputError(f"--only {basis}: expected {ARITHMETIC} or {INFERENCE}")
-    findings = [finding for sheet in sheets for check in WITHIN for finding in check(sheet)]
-    findings += [finding for check in ACROSS for finding in check(sheets)]
+    findings: list[Finding] = []
+    for sheet in sheets:
+        for check in WITHIN:
+            findings += check(sheet)
+    for check_across in ACROSS:
+        findings += check_across(sheets)
+
+    # arithmetic first, each in the order of the tables
     order = {sheet.where: number for number, sheet in enumerate(sheets)}
+    findings.sort(key=lambda finding: (finding.basis != ARITHMETIC, order[finding.where]))
+
+    # two rows may have one name; without a recomputed number the reason distinguishes findings
     first: dict[tuple[str, ...], Finding] = {}
     certain: set[tuple[str, str, str]] = set()
-    for f in sorted(findings, key=lambda f: (f.basis != ARITHMETIC, order[f.where])):
-        cell = (f.where, f.row, f.column)
-        if f.basis == ARITHMETIC:
+    for finding in findings:
+        cell = (finding.where, finding.row, finding.column)
+        if finding.basis == ARITHMETIC:
             certain.add(cell)
-        if f.basis == ARITHMETIC or cell not in certain:
-            # two rows may have one name; without a recomputed number what distinguishes findings is the reason
-            first.setdefault((*cell, f.printed, f.recomputed or f.why), f)
-    return [f for f in first.values() if basis in ("", f.basis)]
+        elif cell in certain:
+            continue
+        right = finding.recomputed or finding.why
+        first.setdefault((*cell, finding.printed, right), finding)
+    return [finding for finding in first.values() if basis in ("", finding.basis)]

@@ -11,7 +11,8 @@ from bench.audit.names import is_average, is_average_row, is_plain
 from bench.audit.printed import ROOM
 from bench.audit.table import PrintedRow, Sheet
 
-ARITHMETIC, INFERENCE = "arithmetic", "inference"
+ARITHMETIC = "arithmetic"
+INFERENCE = "inference"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +24,10 @@ class Finding:
         row: the system, "" where the finding is of the whole table or of a text.
         printed: what the table says.
         recomputed: what it should be by the rule in ``why``; "" where there is no number.
-        basis: ``arithmetic`` for what follows from the printed numbers and labels alone, ``inference`` for what needs a
-            reading of them.
-        changes: what a reader would see differently, in words: a ranking, a headline, a digit, whose numbers these are.
+        basis: ``arithmetic`` for what follows from the printed numbers and labels alone,
+            ``inference`` for what needs a reading of them.
+        changes: what a reader would see differently, in words: a ranking, a headline, a digit,
+            whose numbers these are.
     """
 
     where: str
@@ -51,23 +53,12 @@ def of_cell(
 ) -> Finding:
     """The finding that a cell should read ``right``, shown with the cell's own digits.
 
-    ``changes`` is worked out where it is not given: whether the right value moves the row in its column.
+    ``changes`` is worked out where it is "": whether the right value moves the row in its column.
     """
     cell = row.cells.get(column) or row.sizes[column]
     rounded = right.quantize(cell.step, ROUND_HALF_UP, ROOM)
     if not changes:
-        changes = "a headline" if is_average(column) or is_average_row(row) else "a digit"
-        if is_plain(row):
-            if column not in sheet.in_order:
-                scores = (
-                    r.cells[column].value for r in sheet.rows if column in r.cells and is_plain(r)
-                )
-                sheet.in_order[column] = sorted(scores)
-            values = sheet.in_order[column]
-            before = len(values) - bisect_right(values, cell.value)
-            # without the row itself
-            after = len(values) - bisect_right(values, rounded) - (cell.value > rounded)
-            changes = changes if before == after else f"a ranking: {before + 1} becomes {after + 1}"
+        changes = _change(sheet, row, column, cell.value, rounded)
     return Finding(
         where=sheet.where,
         row=row.system,
@@ -81,14 +72,45 @@ def of_cell(
     )
 
 
+def _change(sheet: Sheet, row: PrintedRow, column: str, printed: Decimal, right: Decimal) -> str:
+    """What a reader sees differently where a cell is right: a ranking, a headline or a digit."""
+    if is_plain(row):
+        scores = _in_order(sheet, column)
+        before = len(scores) - bisect_right(scores, printed)
+        # without the row itself
+        after = len(scores) - bisect_right(scores, right) - (printed > right)
+        if before != after:
+            return f"a ranking: {before + 1} becomes {after + 1}"
+    return "a headline" if is_average(column) or is_average_row(row) else "a digit"
+
+
+def _in_order(sheet: Sheet, column: str) -> list[Decimal]:
+    """The scores of a column's systems from least to greatest, sorted once a sheet."""
+    if column not in sheet.in_order:
+        scores = [
+            row.cells[column].value for row in sheet.rows if column in row.cells and is_plain(row)
+        ]
+        sheet.in_order[column] = sorted(scores)
+    return sheet.in_order[column]
+
+
 def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """The findings by what is behind them: a column that is cut off is one cause, a row quoted from elsewhere is one."""
+    """The findings by what is behind them.
+
+    A column that is cut off is one cause, a row quoted from elsewhere is one.
+    """
     grouped: dict[tuple[str, ...], list[Finding]] = {}
-    for f in findings:
-        key: tuple[str, ...] = (f.where, f.row, f.column, f.check, f.why)
-        if f.check == "truncation":
-            key = (f.where, f.check, f.why)
-        elif f.check in ("quoted differently", "teacher changes"):
-            key = (f.where, f.row, f.check)
-        grouped.setdefault(key, []).append(f)
+    for finding in findings:
+        cause: tuple[str, ...] = (
+            finding.where,
+            finding.row,
+            finding.column,
+            finding.check,
+            finding.why,
+        )
+        if finding.check == "truncation":
+            cause = (finding.where, finding.check, finding.why)
+        elif finding.check in ("quoted differently", "teacher changes"):
+            cause = (finding.where, finding.row, finding.check)
+        grouped.setdefault(cause, []).append(finding)
     return list(grouped.values())

@@ -86,7 +86,7 @@ def cells_with(grid: Grid, others: int) -> int:
 
 
 def span_of(text: str | None) -> int:
-    """How many lines or columns a cell spans, as its container says it; 1 where that is no number."""
+    """How many lines or columns a cell spans by its container; 1 where that is no number."""
     number = re.fullmatch(r"\s*(-?[0-9]{1,6})(?:\.[0-9]*)?\s*", text or "")
     return min(LONGEST_SPAN, max(1, int(number[1]))) if number else 1
 

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.audit.findings import ARITHMETIC, Finding
+from bench.audit.printed import PrintedNumber
 from bench.audit.table import Sheet
 
 
 def outside_intervals(sheet: Sheet) -> Iterator[Finding]:
-    """Of two ends with the number's own decimals: whole numbers in brackets may be citations."""
+    """Find numbers with decimals outside the interval behind them, whose ends have as many.
+
+    Whole numbers in brackets may be citations.
+    """
     for row in sheet.rows:
         for column, cell in row.cells.items():
-            ends = [end.value for end in cell.interval if end.places == cell.places]
-            if (
-                not cell.places
-                or len(ends) != 2
-                or len(cell.interval) != 2
-                or min(ends) <= cell.value <= max(ends)
-            ):
+            if not cell.places or len(cell.interval) != 2:
                 continue
-            # a gain or a ratio from the first end to the second is printed in the same form
-            changes = {abs(ends[1] - ends[0]), *(abs(a / b) for a, b in (ends, ends[::-1]) if b)}
-            if all(abs(abs(cell.value) - change) > cell.step for change in changes):
-                low, high = (end.text for end in cell.interval)
+            low, high = cell.interval
+            if low.places == high.places == cell.places and _is_outside(cell, low, high):
                 yield Finding(
                     where=sheet.where,
                     row=row.system,
@@ -32,6 +28,23 @@ def outside_intervals(sheet: Sheet) -> Iterator[Finding]:
                     recomputed="",
                     basis=ARITHMETIC,
                     check="interval",
-                    why=f"it lies outside its own interval, [{low}, {high}]",
+                    why=f"it lies outside its own interval, [{low.text}, {high.text}]",
                     changes="a digit",
                 )
+
+
+def _is_outside(cell: PrintedNumber, first: PrintedNumber, second: PrintedNumber) -> bool:
+    """Whether a number is neither between two others nor the change from one to the other.
+
+    A gain or a ratio from the first to the second is printed in the same form as an interval.
+    """
+    a = first.value
+    b = second.value
+    if min(a, b) <= cell.value <= max(a, b):
+        return False
+    changes = [abs(b - a)]
+    if b:
+        changes.append(abs(a / b))
+    if a:
+        changes.append(abs(b / a))
+    return all(abs(abs(cell.value) - change) > cell.step for change in changes)

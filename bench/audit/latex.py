@@ -1,4 +1,6 @@
-"""Tables of LaTeX sources: environments, spans, macros, and what a cell shows without the commands that say how."""
+"""Tables of LaTeX sources: environments, spans, macros, and what a cell shows without the commands
+that say how.
+"""
 
 from __future__ import annotations
 
@@ -22,47 +24,61 @@ from bench.audit.printed import printed
 from bench.errors import InputError
 
 MARKS = re.compile(
-    r"\\(?:tnote|textsuperscript|footnotemark|footnote|cite\w*|label|ref|cref|Cref|hspace\*?|vspace\*?|hskip|vskip|phantom|hphantom"
-    r"|rule|includegraphics|cellcolor|rowcolor|columncolor|color|href)(?:\[[^\]]*\])*(?:\{[^{}]*\})+"
-    r"|\$\s*\^\s*(?:\{[^{}]*\}|\\?\w+|[*†‡])\s*\$|\^\{(?!\s*[-−+]?\d+\s*\})[^{}]*\}|\^\\\w+|\^[*†‡]"
+    r"\\(?:tnote|textsuperscript|footnotemark|footnote|cite\w*|label|ref|cref|Cref|hspace\*?"
+    r"|vspace\*?|hskip|vskip|phantom|hphantom|rule|includegraphics|cellcolor|rowcolor"
+    r"|columncolor|color|href)(?:\[[^\]]*\])*(?:\{[^{}]*\})+"
+    r"|\$\s*\^\s*(?:\{[^{}]*\}|\\?\w+|[*†‡])\s*\$"
+    r"|\^\{(?!\s*[-−+]?\d+\s*\})[^{}]*\}|\^\\\w+|\^[*†‡]"
 )
 """Colours, footnotes, references and superscripts: nothing of the cell's own."""
 ENVIRONMENT = re.compile(
     r"\\(begin|end)\{(tabular[*xy]?|tabulary|longtable|tblr|NiceTabular|array|supertabular)\}"
 )
+CAPTION = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]{0,1000}\])?\s*(?=\{)")
 COMMENT = re.compile(r"(?<!\\)%.*")
 TOKEN = re.compile(r"\\begin(?=\{)|\\end(?=\{)|\\tabularnewline|\\.|[{}&]", re.DOTALL)
+SPANS_COLUMNS = re.compile(r"\\multicolumn\s*\{\s*(\d+)\s*\}")
+SPANS_ROWS = re.compile(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+)\s*\}")
+SPANS_BOTH = re.compile(
+    r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}"
+)
 DEEPEST = 50
 """Commands within each other."""
 SWITCHES = re.compile(
-    r"\\(?:tiny|scriptsize|footnotesize|small|normalsize|large|rm|sc|sf|tt|itshape|it|em|centering|raggedright|raggedleft|arraybackslash"
-    r"|displaystyle|quad|qquad|enspace|noalign|noindent|xspace|hfill|strut|newline|linebreak|left|right|bigstrut)(?![A-Za-z])\s*"
+    r"\\(?:tiny|scriptsize|footnotesize|small|normalsize|large|rm|sc|sf|tt|itshape|it|em|centering"
+    r"|raggedright|raggedleft|arraybackslash|displaystyle|quad|qquad|enspace|noalign|noindent"
+    r"|xspace|hfill|strut|newline|linebreak|left|right|bigstrut)(?![A-Za-z])\s*"
 )
 RULES = re.compile(
-    r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|addlinespace|hhline|Cline|cmidrule|cline|hdashline|cdashline"
-    r"|arrayrulecolor|doublerulesep|cdashlinelr|endhead|endfirsthead|endfoot|endlastfoot|noalign|morecmidrules)"
+    r"\\(?:toprule|midrule|bottomrule|hline|Xhline|specialrule|addlinespace|hhline|Cline|cmidrule"
+    r"|cline|hdashline|cdashline|arrayrulecolor|doublerulesep|cdashlinelr|endhead|endfirsthead"
+    r"|endfoot|endlastfoot|noalign|morecmidrules)"
     r"(?:\[[^\]]*\]|\([^)]*\))*(?:\{[^{}]*\})*(?:\([^)]*\))?(?:\{[^{}]*\})*"
 )
 COMMAND = re.compile(
     r"\\([A-Za-z]++)\*?\s*((?:\[[^\[\]]*\]\s*)*)((?:\{[^{}]*\}(?:\[[^\[\]]*\])?\s*)*)(?!\s*\{)"
 )
 SYMBOLS = {
-    "pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓", "rightarrow": "→",
-    "to": "→", "dagger": "†", "ddagger": "‡", "ast": "*", "star": "*", "Delta": "Δ", "delta": "δ", "alpha": "α",
-    "beta": "β", "lambda": "λ", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "textpm": "±", "texttimes": "×",
-    "percent": "%", "cdot": "·", "checkmark": "✓", "xmark": "✗", "cmark": "✓", "mu": "µ", "infty": "∞",
-    "textasciitilde": "~", "textasciicircum": "^", "textuparrow": "↑", "textdownarrow": "↓", "ldots": "…", "dots": "…", "textendash": "–",
-    "textbackslash": "", "gamma": "γ", "sigma": "σ", "tau": "τ", "rho": "ρ", "epsilon": "ε", "theta": "θ",
-    "textless": "<", "textgreater": ">",
+    "pm": "±", "times": "×", "approx": "≈", "sim": "~", "uparrow": "↑", "downarrow": "↓",
+    "rightarrow": "→", "to": "→", "dagger": "†", "ddagger": "‡", "ast": "*", "star": "*",
+    "Delta": "Δ", "delta": "δ", "alpha": "α", "beta": "β", "lambda": "λ", "gamma": "γ",
+    "sigma": "σ", "tau": "τ", "rho": "ρ", "epsilon": "ε", "theta": "θ", "mu": "µ",
+    "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "textless": "<", "textgreater": ">",
+    "textpm": "±", "texttimes": "×", "percent": "%", "cdot": "·", "infty": "∞",
+    "checkmark": "✓", "xmark": "✗", "cmark": "✓", "ldots": "…", "dots": "…", "textendash": "–",
+    "textasciitilde": "~", "textasciicircum": "^", "textuparrow": "↑", "textdownarrow": "↓",
+    "textbackslash": "",
 }  # fmt: skip
 SHOWS_LAST_ARGUMENT = (
-    "textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox", "scalebox", "raisebox",
-    "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell", "Block", "multirowcell",
+    "textcolor", "colorbox", "multicolumn", "multirow", "fontsize", "rotatebox", "resizebox",
+    "scalebox", "raisebox", "makebox", "parbox", "adjustbox", "rlap", "llap", "SetCell",
+    "Block", "multirowcell",
 )  # fmt: skip
 """Commands of which the last argument is shown."""
 SHAPES = (
-    "textbf", "textit", "emph", "underline", "mathrm", "text", "mathbf", "texttt", "textsc", "ensuremath", "mathcal",
-    "boldsymbol", "bm", "bfseries", "bf", "tbf", "best", "fst", "first", "B", "b",
+    "textbf", "textit", "emph", "underline", "mathrm", "text", "mathbf", "texttt", "textsc",
+    "ensuremath", "mathcal", "boldsymbol", "bm", "bfseries", "bf", "tbf", "best", "fst",
+    "first", "B", "b",
 )  # fmt: skip
 """Commands that change only the look of an argument: without one they show nothing."""
 
@@ -71,8 +87,9 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
     """Every table of a text, and the text with its tables blanked out.
 
     Args:
-        folder: of a source of LaTeX: where files that ``\\input`` names are looked for. None for a page of another kind, of
-            which only the tables are LaTeX: elsewhere a percent sign begins no comment.
+        folder: of a source of LaTeX: where files that ``\\input`` names are looked for. None for a
+            page of another kind, of which only the tables are LaTeX: elsewhere a percent sign
+            begins no comment.
     """
     if folder is not None:
         macros = Macros(inputs(text, folder))
@@ -177,7 +194,9 @@ def environments(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def _after_arguments(text: str, place: int) -> int:
-    """Behind the column specification of an environment: options in brackets and arguments in braces."""
+    """Behind the column specification of an environment: options in brackets and arguments in
+    braces.
+    """
     while (opening := re.compile(r"\s*([\[{])").match(text, place)) is not None:
         if opening[1] == "{":
             place = braced(text, opening.end() - 1)[1]
@@ -188,23 +207,24 @@ def _after_arguments(text: str, place: int) -> int:
 
 
 def _caption(text: str, start: int, stop: int) -> str:
-    low, high = max(0, start - LONGEST_ARGUMENT), stop + LONGEST_ARGUMENT
-    begin, end = text.rfind(r"\begin{table", low, start), text.find(r"\end{table", stop, high)
-    if (
-        begin < 0
-        or end < 0
-        or r"\end{table" in text[begin:start]
-        or r"\begin{table" in text[stop:end]
-    ):
-        begin, end = start, stop
-    caption = re.compile(r"\\caption(?:of\{\w+\})?\s*(?:\[[^\]]{0,1000}\])?\s*(?=\{)").search(
-        text, begin, end
-    )
+    """The caption of the float that an environment is in; "" where there is none."""
+    begin = text.rfind(r"\begin{table", max(0, start - LONGEST_ARGUMENT), start)
+    end = text.find(r"\end{table", stop, stop + LONGEST_ARGUMENT)
+    has_marks = begin >= 0 and end >= 0
+    # a float that ends before the environment, or begins behind it, is another one
+    ends_before = has_marks and r"\end{table" in text[begin:start]
+    begins_behind = has_marks and r"\begin{table" in text[stop:end]
+    if not has_marks or ends_before or begins_behind:
+        begin = start
+        end = stop
+    caption = CAPTION.search(text, begin, end)
     return unlatex(braced(text, caption.end())[0]) if caption else ""
 
 
 def _lines(body: str, first: int) -> list[GridLine]:
-    """The lines of an environment's body with their spans; ``first`` is the number of its first line in the file."""
+    """The lines of an environment's body with their spans; ``first`` is the number of its first
+    line in the file.
+    """
     rows: list[list[Spanned]] = []
     numbers: list[int] = []
     line_number = line_numbers(body)
@@ -222,7 +242,9 @@ def _lines(body: str, first: int) -> list[GridLine]:
 
 
 def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
-    """The rows with the empty places below a cell of several lines left out: LaTeX writes them, the layout fills them."""
+    """The rows with the empty places below a cell of several lines left out: LaTeX writes them, the
+    layout fills them.
+    """
     below: dict[int, int] = {}
     kept = []
     for row in rows:
@@ -241,33 +263,36 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
 
 
 def _split(text: str, mark: str) -> list[tuple[str, int]]:
-    """Parts between marks that are outside braces and inner environments, each with the place behind its mark."""
-    parts, depth, nested, start = [], 0, 0, 0
+    """Parts between marks that are outside braces and inner environments, each with the place
+    behind its mark.
+    """
+    # LaTeX has two commands that end a line
+    marks = (mark, r"\tabularnewline") if mark == r"\\" else (mark,)
+    parts = []
+    braces = 0
+    environments_open = 0
+    start = 0
     for token in TOKEN.finditer(text):
         sign = token[0]
-        if (
-            depth <= 0
-            and nested <= 0
-            and (sign == mark or (mark == r"\\" and sign == r"\tabularnewline"))
-        ):
+        if braces <= 0 and environments_open <= 0 and sign in marks:
             parts.append((text[start : token.start()], token.end()))
             start = token.end()
-        depth += {"{": 1, "}": -1}.get(sign, 0)
-        nested += {r"\begin": 1, r"\end": -1}.get(sign, 0)
+        braces += {"{": 1, "}": -1}.get(sign, 0)
+        environments_open += {r"\begin": 1, r"\end": -1}.get(sign, 0)
     return [*parts, (text[start:], len(text))]
 
 
 def _spanned(cell: str) -> Spanned:
+    """A cell with how many columns and lines its commands say that it spans."""
     cell = cell[:LONGEST_SOURCE]
-    columns, rows = 1, 1
-    if wide := re.search(r"\\multicolumn\s*\{\s*(\d+)\s*\}", cell):
-        columns = span_of(wide[1])
-    if high := re.search(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+)\s*\}", cell):
-        rows = span_of(high[1])
-    if both := re.search(
-        r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}", cell
-    ):
-        rows, columns = span_of(both[1]), span_of(both[2])
+    wide = SPANS_COLUMNS.search(cell)
+    high = SPANS_ROWS.search(cell)
+    columns = span_of(wide[1]) if wide else 1
+    rows = span_of(high[1]) if high else 1
+    both = SPANS_BOTH.search(cell)
+    if both:
+        rows = span_of(both[1])
+        columns = span_of(both[2])
     return Spanned(unlatex(cell), columns, rows)
 
 
@@ -288,16 +313,10 @@ def unlatex(text: str) -> str:
         if before == text:
             break
     text = re.sub(r"(?<!\\)[{}]", "", text)
-    for mark, shown in (
-        (r"\,", " "),
-        (r"\;", " "),
-        (r"\!", ""),
-        (r"\:", " "),
-        (r"\ ", " "),
-        (r"\/", ""),
-        (r"\-", ""),
-    ):
-        text = text.replace(mark, shown)
+    for blank in (r"\,", r"\;", r"\:", r"\ "):
+        text = text.replace(blank, " ")
+    for nothing in (r"\!", r"\/", r"\-"):
+        text = text.replace(nothing, "")
     text = re.sub(r"\$\s*(-)\s*\$", "-", text)
     text = re.sub(r"\\([%_&#{}$])", r"\1", text)
     text = re.sub(r"(?<=\d)\s*\^\s*\w(?=\s*\$|\s*$)", "", text) if "10" not in text else text
@@ -305,7 +324,9 @@ def unlatex(text: str) -> str:
 
 
 def _shown(command: re.Match[str]) -> str:
-    """What one command with its arguments shows: a number among several arguments, else the last of them."""
+    """What one command with its arguments shows: a number among several arguments, else the last of
+    them.
+    """
     name = command[1]
     arguments = re.findall(r"\{([^{}]*)\}", command[3])
     if name in SYMBOLS:

@@ -9,13 +9,19 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
-DIGITS = r"(?:\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,20})?|\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,2})?|\.\d{1,20})"
+DIGITS = (
+    r"(?:\d{1,3}(?:,\d{3}){1,4}(?:\.\d{1,20})?"  # 1,234.5
+    r"|\d{1,15}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,2})?"  # 84.3, 1.2e-5
+    r"|\.\d{1,20})"  # .843
+)
 """A printed number. One with more digits is no result."""
 ROOM = Context(prec=200)
-"""In which the largest of them can be rounded to the smallest step; decimals have 28 digits otherwise."""
+"""In which the largest of them can be rounded to the smallest step; decimals have 28 digits
+otherwise."""
 UNIT = (
-    r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s"
-    r"|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw|GFLOPs|MFLOPs|FLOPs|GMACs|MACs|params|million|billion|hours|epochs?"
+    r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?"
+    r"|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw"
+    r"|GFLOPs|MFLOPs|FLOPs|GMACs|MACs|params|million|billion|hours|epochs?"
     r"|W|J|fps|FPS|qps)(?![\w]))"
 )
 TOKEN = re.compile(
@@ -30,7 +36,8 @@ WORDS_BETWEEN = re.compile(
 )
 """Words that may stand in the cell of a number; the last of them say how a test ended."""
 CLOCK = re.compile(
-    r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*"
+    r"\s*\d+:\d\d(?::\d\d)?\s*|.*\d{4}-\d\d-\d\d.*"
+    r"|.*\d+\s*h\s*\d+\s*m.*|.*\d\s*m(?:in)?\s*\d+\s*s.*"
 )
 """Times of a clock and dates: no numbers to compute with."""
 FROM_TO = re.compile(r"\(\s*([+−–-]?\d[\d.,]*)\s*[%x×]?\s+to\s+([+−–-]?\d[\d.,]*)\s*[%x×]?\s*\)")
@@ -82,7 +89,8 @@ class PrintedNumber:
 def printed(text: str) -> PrintedNumber | None:
     """The number of a cell, or None where there is none or more than one.
 
-    Emphasis, percent signs, multiplication signs, a deviation after ± or as a subscript, and footnote marks are left aside.
+    Emphasis, percent signs, multiplication signs, a deviation after ± or as a subscript, and
+    footnote marks are left aside.
     """
     parts = numbers_of(text)
     return parts[0][0] if len(parts) == 1 else None
@@ -90,10 +98,11 @@ def printed(text: str) -> PrintedNumber | None:
 
 @lru_cache(20_000)
 def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
-    """The numbers of a cell in their order, each with what it is there; none where the cell is words.
+    """The numbers of a cell in their order, each with what it is there; none where the cell is
+    words.
 
-    They are ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets). A deviation and an interval stay with
-    the number before them.
+    They are ``value``, ``other`` (a second value) or ``change`` (a signed one in brackets). A
+    deviation and an interval stay with the number before them.
     """
     plain = _without_marks(text)
     tokens = list(TOKEN.finditer(plain))
@@ -101,46 +110,51 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
     if not tokens or CLOCK.fullmatch(plain) or not SEPARATORS.match(glue):
         return ()
     parts: list[tuple[PrintedNumber, str]] = []
-    end, is_interval = 0, False
+    end = 0
+    is_interval = False
     for token in tokens:
-        glue, end = plain[end : token.start()], token.end()
+        glue = plain[end : token.start()]
+        end = token.end()
         # 84.3%–85.1% is a range
-        has_sign = token["sign"] and (not parts or (glue and glue[-1] in " (/[,;→|"))
-        shown = token["number"].replace(",", "").rstrip(".")
-        shown = ("+" if token["sign"] == "+" else "-") + shown if has_sign else shown
-        value = Decimal(shown)
-        number = PrintedNumber(
-            shown, value, max(0, -int(value.as_tuple().exponent)), unit=token["unit"] or ""
-        )
+        is_signed = not parts or (glue and glue[-1] in " (/[,;→|")
+        number = _number(token, token["sign"] if is_signed else "")
         if not parts:
             parts.append((number, "value"))
             continue
+
+        # the ends of an interval and a deviation belong to the number before them
+        last, last_role = parts[-1]
         is_interval = "[" in glue or (is_interval and "]" not in glue)
         if is_interval:
-            last, its_role = parts[-1]
-            parts[-1] = replace(last, interval=(*last.interval, number)), its_role
+            parts[-1] = (replace(last, interval=(*last.interval, number)), last_role)
             continue
         role = _role(glue, token, number, parts[0][0])
         if role == "deviation":
-            last, its_role = parts[-1]
-            parts[-1] = replace(last, deviation=last.deviation or number), its_role
-        elif role == "change" and "↓" in glue:
-            parts.append(
-                (replace(number, text=f"-{number.text.lstrip('+-')}", value=-abs(value)), role)
-            )
-        else:
-            parts.append((number, role))
+            parts[-1] = (replace(last, deviation=last.deviation or number), last_role)
+            continue
+
+        # an arrow is the sign of a change
+        if role == "change" and "↓" in glue:
+            number = replace(number, text=f"-{number.text.lstrip('+-')}", value=-abs(number.value))
+        parts.append((number, role))
     return tuple(parts)
 
 
+def _number(token: re.Match[str], sign: str | None) -> PrintedNumber:
+    """The number of a token with a sign, whichever dash prints it."""
+    shown = token["number"].replace(",", "").rstrip(".")
+    if sign:
+        shown = ("+" if sign == "+" else "-") + shown
+    value = Decimal(shown)
+    places = max(0, -int(value.as_tuple().exponent))
+    return PrintedNumber(shown, value, places, unit=token["unit"] or "")
+
+
 def _without_marks(text: str) -> str:
+    """A cell as its numbers are read: without markup, footnotes and emphasis, signs in one form."""
     plain = html.unescape(text)
-    plain = (
-        re.sub(r"\$?\\pm\s*", "±", plain)
-        .replace("+/-", "±")
-        .replace("\\times", "×")
-        .replace("+-", "±")
-    )
+    plain = re.sub(r"\$?\\pm\s*", "±", plain)
+    plain = plain.replace("+/-", "±").replace("\\times", "×").replace("+-", "±")
     plain = re.sub(r"<br\s*/?>", " / ", plain)
     plain = POWER.sub(lambda m: f"{m[1] or 1}e{m[2].replace('−', '-')}", plain)
     plain = re.sub(r"</?\w[^<>]*>", "", plain)
@@ -149,34 +163,39 @@ def _without_marks(text: str) -> str:
     plain = re.sub(r"(?<=\d)(\s*%?\s*)\$?_\{?\s*±?\s*([\d.]+)\s*\}?\$?", r"\1 ±\2", plain)
     plain = SUPERSCRIPT.sub("", plain)
     plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
-    plain = FROM_TO.sub(
-        lambda m: "[" + ", ".join(re.sub(r",(?=\d{1,2}$)", ".", end) for end in m.groups()) + "]",
-        plain,
-    )
+    plain = FROM_TO.sub(_interval, plain)
     plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
-    plain = "".join(
-        mark
-        for mark in plain
-        if unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf") or mark == "^"
-    )
+    plain = "".join(mark for mark in plain if _is_shown(mark))
     return re.sub(r"[*`{}$]|\\[,;%! ]", " ", plain).replace("\\", " ").replace("~", " ").strip()
 
 
+def _interval(from_to: re.Match[str]) -> str:
+    """``(69,0 to 72.5)`` as ``[69.0, 72.5]``."""
+    low, high = (re.sub(r",(?=\d{1,2}$)", ".", end) for end in from_to.groups())
+    return f"[{low}, {high}]"
+
+
+def _is_shown(mark: str) -> bool:
+    """Whether a character is neither a symbol as an emoji, an accent, nor invisible."""
+    return mark == "^" or unicodedata.category(mark) not in ("So", "Sk", "Mn", "Cf")
+
+
 def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: PrintedNumber) -> str:
-    """What a further number of a cell is: ``deviation``, ``change`` or ``other``. The end of a range is ``other``."""
+    """What a further number of a cell is: ``deviation``, ``change`` or ``other``.
+
+    The end of a range is ``other``.
+
+    Args:
+        glue: what stands between it and the number before.
+    """
     if "±" in glue:
         return "deviation"
-    sign = token["sign"] or next((mark for mark in "↑↓" if mark in glue), "")
-    closed = "(" in glue or "↑" in glue or "↓" in glue
-    if closed and sign:
+    has_arrow = "↑" in glue or "↓" in glue
+    is_bracketed = "(" in glue
+    if has_arrow or (is_bracketed and token["sign"]):
         return "change"
-    if sign == "+" and glue.endswith(" "):
+    if token["sign"] == "+" and glue.endswith(" "):
         return "change"
-    if (
-        "(" in glue
-        and not number.unit
-        and abs(number.value) < abs(first.value) / 5
-        and number.places >= 1
-    ):
-        return "deviation"  # without a sign and small: over seeds
-    return "other"
+    # without a sign and small, in brackets: over seeds
+    is_small = abs(number.value) < abs(first.value) / 5 and number.places >= 1
+    return "deviation" if is_bracketed and not number.unit and is_small else "other"

@@ -90,7 +90,7 @@ def relative_columns(sheet: Sheet) -> Iterator[Finding]:
 
 
 def _rules_for(column: str, target: Column) -> Mapping[str, Follows]:
-    """How a column may follow another one, by its name and units; nothing for an ordinary column."""
+    """How a column may follow another one, by its name and units; empty for an ordinary column."""
     if derived_kind(column) == "difference":
         return {"its own {column} - that of {row}": _differs_so}
     multiples = sum(number.unit in ("x", "X", "×") for number in target.values())

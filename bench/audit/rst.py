@@ -20,6 +20,8 @@ from bench.errors import InputError
 
 BORDER = re.compile(r"\s*\+(?:[-=]+\+)+\s*$")
 SIMPLE = re.compile(r"\s*=+(?:\s+=+)+\s*$")
+UNDERLINE = re.compile(r"([=\-~^\"'#*+])\1{2,}\s*")
+"""The line below a heading."""
 
 
 def rst_grids(text: str) -> tuple[list[Grid], str]:
@@ -31,17 +33,20 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
     at = 0
     cells = 0
     while at < len(lines):
-        end, grid = at, None
-        if at and re.fullmatch(r"([=\-~^\"'#*+])\1{2,}\s*", lines[at]) and lines[at - 1].strip():
-            title = lines[at - 1].strip()[:80]  # an underlined heading
-        if BORDER.match(lines[at]):
+        if at and UNDERLINE.fullmatch(lines[at]) and lines[at - 1].strip():
+            title = lines[at - 1].strip()[:80]
+        end = at
+        grid = None
+        is_drawn = bool(BORDER.match(lines[at]))
+        if is_drawn:
             end, grid = _drawn(lines, at)
         elif SIMPLE.match(lines[at]):
             end, grid = _simple(lines, at)
         if grid is None or not grid.lines:
-            at = max(at + 1, end if BORDER.match(lines[at]) else 0)
+            at = max(at + 1, end if is_drawn else 0)
             continue
-        grid.title, grid.place = title, starts[at]
+        grid.title = title
+        grid.place = starts[at]
         cells = cells_with(grid, cells)
         grids.append(grid)
         lines[at:end] = [""] * (end - at)
@@ -50,52 +55,60 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
 
 
 def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
-    """A grid of + - |: a line of cells is what is between two borders; a cell may span several columns."""
+    """A table drawn with ``+``, ``-`` and ``|`` from a line on, and the line behind it.
+
+    A row is what is between two borders; a cell may span several columns.
+    """
+    # the lines of the table, and its columns by the corners of all borders
     end = at
     while end < len(lines) and re.match(r"\s*[+|]", lines[end]):
         end += 1
-    drawn = [
-        m.start()
-        for line in lines[at:end]
-        if re.match(r"\s*\+", line)
-        for m in re.finditer(r"\+", line)
-    ]
-    edges = {place: column for column, place in enumerate(sorted(set(drawn)))}
+    corners: set[int] = set()
+    for line in lines[at:end]:
+        if re.match(r"\s*\+", line):
+            corners.update(corner.start() for corner in re.finditer(r"\+", line))
+    edges = {corner: column for column, corner in enumerate(sorted(corners))}
+
     grid = Grid("")
-    rows: list[tuple[int, list[Spanned]]] = []
-    texts: dict[int, list[str]] = {}
+    rows: list[list[Spanned]] = []
+    numbers: list[int] = []
+    texts: dict[int, list[str]] = {}  # column -> the texts of the row's lines
     spans: dict[int, int] = {}
     first = at
-    for place in range(at, end):
-        line = lines[place]
-        if re.match(r"\s*\+[-=+ |]*$", line):
-            if texts:
-                rows.append(
-                    (
-                        first + 1,
-                        [Spanned(" ".join(texts[c]).strip(), spans[c]) for c in sorted(texts)],
-                    )
-                )
-            if "=" in line:
-                grid.head = len(rows)
-            texts, spans, first = {}, {}, place + 1
+    for index in range(at, end):
+        line = lines[index]
+        if not re.match(r"\s*\+[-=+ |]*$", line):
+            # a line of a row: its cells are between the bars at edges
+            bars = [bar.start() for bar in re.finditer(r"\|", line) if bar.start() in edges]
+            for left, right in itertools.pairwise(bars):
+                column = edges[left]
+                texts.setdefault(column, []).append(without_markup(line[left + 1 : right]))
+                spans[column] = edges[right] - column
             continue
-        bars = [m.start() for m in re.finditer(r"\|", line) if m.start() in edges]
-        for left, right in itertools.pairwise(bars):
-            column = edges[left]
-            texts.setdefault(column, []).append(without_markup(line[left + 1 : right]))
-            spans[column] = edges[right] - column
-    grid.lines = [
-        GridLine(cells, number)
-        for (number, _), cells in zip(rows, laid_out([r for _, r in rows]), strict=True)
-    ]
+        # a border ends the row above it, and one of equal signs the header
+        if texts:
+            columns = sorted(texts)
+            rows.append([Spanned(" ".join(texts[c]).strip(), spans[c]) for c in columns])
+            numbers.append(first + 1)
+        if "=" in line:
+            grid.head = len(rows)
+        texts = {}
+        spans = {}
+        first = index + 1
+    for cells, number in zip(laid_out(rows), numbers, strict=True):
+        grid.lines.append(GridLine(cells, number))
     return end, grid
 
 
 def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
-    """Columns below runs of equal signs; the second such line ends the header, the third the table."""
-    slots = [(m.start(), m.end()) for m in re.finditer(r"=+", lines[at])]
-    grid, end, borders = Grid(""), at + 1, 1
+    """A table with columns below runs of equal signs, and the line behind it.
+
+    The second such line ends the header, the third the table.
+    """
+    starts = [run.start() for run in re.finditer(r"=+", lines[at])]
+    grid = Grid("")
+    borders = 1
+    end = at + 1
     while end < len(lines):
         line = lines[end]
         end += 1
@@ -107,22 +120,22 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
             if borders >= 3 or not following:
                 break
         elif line.strip() and not re.fullmatch(r"[\s-]+", line):
-            starts = [start for start, _ in slots]
-            if len(slots) * len(grid.lines) > MOST_CELLS:
+            if len(starts) * len(grid.lines) > MOST_CELLS:
                 raise InputError(TOO_MANY)
-            stops = [*starts[1:], len(line) + 1]
-            cells = [line[a:b].strip() for a, b in zip(starts, stops, strict=True)]
-            if (
-                not cells[0]
-                and grid.lines
-                and len(grid.lines) != grid.head
-                and not any(map(str.isdigit, "".join(cells)))
-            ):
-                above = grid.lines[-1]
-                joined = (
-                    f"{old.text} {new}".strip() for old, new in zip(above.cells, cells, strict=True)
-                )
-                grid.lines[-1] = line_of(joined, above.number)
-            else:
-                grid.lines.append(line_of(map(without_markup, cells), end))
+            _add_line(grid, line, starts, end)
     return end, grid
+
+
+def _add_line(grid: Grid, line: str, starts: list[int], number: int) -> None:
+    """Add a line to a simple table: a row, or more text of the row above."""
+    stops = [*starts[1:], len(line) + 1]
+    cells = [line[a:b].strip() for a, b in zip(starts, stops, strict=True)]
+    # without a name and without a number it goes on with the row above, but not with the header
+    is_in_section = grid.lines and len(grid.lines) != grid.head
+    is_more = is_in_section and not cells[0] and not any(map(str.isdigit, "".join(cells)))
+    if not is_more:
+        grid.lines.append(line_of(map(without_markup, cells), number))
+        return
+    above = grid.lines[-1]
+    joined = (f"{old.text} {new}".strip() for old, new in zip(above.cells, cells, strict=True))
+    grid.lines[-1] = line_of(joined, above.number)

@@ -1,4 +1,6 @@
-"""Tables of papers and pages read from their files: tidy CSV, Markdown, HTML, LaTeX, reStructuredText, notebooks, text."""
+"""Tables of papers and pages read from their files: tidy CSV, Markdown, HTML, LaTeX,
+reStructuredText, notebooks, text.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ SPREADS = (" sd", " n", " low", " high", " p", " p, Holm", " verdict")
 """Ends of the names of columns that stand beside another one in a report's CSV file."""
 TEXTS = (".md", ".markdown", ".txt", ".rst", ".html", ".htm", ".tex")
 """Endings of text files: each is searched for tables of every text format, as HTML in Markdown."""
+OUTPUTS = ("text/html", "text/markdown", "text/latex", "text/plain")
+"""Kinds of one output of a notebook, the one that is read first."""
 KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
 """Endings of all files that tables are read from."""
 
@@ -39,7 +43,8 @@ class Pages:
 
     sheets: list[Sheet] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
-    """names of files without a table of numbers: a page whose text speaks of others' tables, a list of keys"""
+    """names of files without a table of numbers: a page whose text speaks of others' tables, a list
+    of keys"""
     unread: list[tuple[str, Unread]] = field(default_factory=list)
     """file name and number of those that are in a table and in no row of it"""
 
@@ -59,12 +64,9 @@ def read_all(files: Sequence[Path]) -> Pages:
     """
     pages = Pages()
     for path in dict.fromkeys(files):
-        text, kind = _text_of(path), path.suffix.lower()
-        # messages call a file by its name, with as many folders as it takes where several have that name
-        parts = 1
-        while any(other != path and other.parts[-parts:] == path.parts[-parts:] for other in files):
-            parts += 1
-        name = Path(*path.parts[-parts:]).as_posix()
+        text = _text_of(path)
+        kind = path.suffix.lower()
+        name = _short_name(path, files)
         try:
             if kind in (".csv", ".tsv"):
                 grids, sheets = _of_values(text, kind, name)
@@ -80,6 +82,14 @@ def read_all(files: Sequence[Path]) -> Pages:
         pages.sheets += sheets
         pages.unread += [(name, number) for number in unread(grids, sheets)]
     return pages
+
+
+def _short_name(path: Path, files: Sequence[Path]) -> str:
+    """A file's name, with as many folders as it takes where several files have that name."""
+    parts = 1
+    while any(other != path and other.parts[-parts:] == path.parts[-parts:] for other in files):
+        parts += 1
+    return Path(*path.parts[-parts:]).as_posix()
 
 
 def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]]:
@@ -127,41 +137,56 @@ def _of_text(path: Path, text: str, kind: str) -> list[Grid]:
 
 
 def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
-    """A report's CSV file without the columns that say how sure others are: of ``rte mean``, ``rte sd`` and ``rte n`` the first, as ``rte``;
-    of ``mean of 4``, ``mean of 4 low`` and ``mean of 4 high`` the first. Other files as they are."""
+    """A report's CSV file without the columns that say how sure others are; other files as they
+    are.
+
+    Of ``rte mean``, ``rte sd`` and ``rte n`` the first stays, as ``rte``; of ``mean of 4``,
+    ``mean of 4 low`` and ``mean of 4 high`` the first.
+    """
     header = lines[0] if lines else []
     if header[:1] != ["System"]:
         return lines
+
+    # the columns that have others beside them, and how the names of the others begin
     names = set(header)
-    spread = {name: name.removesuffix(" mean") for name in header if name.endswith(" mean")}
-    spread = {name: own for name, own in spread.items() if {f"{own} sd", f"{own} n"} <= names}
-    sure = [
-        *spread.values(),
-        *(name for name in header if {f"{name} low", f"{name} high"} <= names),
-    ]
-    left_out = {f"{own}{end}" for own in sure for end in SPREADS}
-    kept = [place for place, name in enumerate(header) if name not in left_out]
-    named = [[spread.get(name, name) for name in header], *lines[1:]]
-    return [[line[place] for place in kept if place < len(line)] for line in named]
+    renamed = {}
+    for name in header:
+        stem = name.removesuffix(" mean")
+        if stem != name and {f"{stem} sd", f"{stem} n"} <= names:
+            renamed[name] = stem
+    stems = list(renamed.values())
+    stems += [name for name in header if {f"{name} low", f"{name} high"} <= names]
+
+    left_out: set[str] = set()
+    for stem in stems:
+        left_out.update(f"{stem}{end}" for end in SPREADS)
+    kept = [index for index, name in enumerate(header) if name not in left_out]
+    parted = []
+    for line in lines:
+        parted.append([line[index] for index in kept if index < len(line)])
+    parted[0] = [renamed.get(name, name) for name in parted[0]]
+    return parted
 
 
 def _text_of(path: Path) -> str:
+    """The text of a file that may have tables, each line end as one mark."""
+    if path.is_dir():
+        raise InputError(f"{path}: a folder; name a file in it")
     if not path.is_file():
-        raise InputError(
-            f"{path}: {'a folder; name a file in it' if path.is_dir() else 'no such file'}"
-        )
+        raise InputError(f"{path}: no such file")
     if path.suffix.lower() not in KINDS:
         raise InputError(f"{path}: tables are read from {', '.join(KINDS)}")
-    if path.stat().st_size > MOST_TEXT:
-        raise InputError(
-            f"{path}: {path.stat().st_size:,} bytes; tables are read from files of at most {MOST_TEXT:,}"
-        )
+    size = path.stat().st_size
+    if size > MOST_TEXT:
+        most = f"tables are read from files of at most {MOST_TEXT:,}"
+        raise InputError(f"{path}: {size:,} bytes; {most}")
     # other marks that Python calls line ends, as U+2028 of a web page, stand within cells
     return text_of(path, str(path)).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _notebook_texts(text: str) -> list[str]:
-    """The Markdown cells of a Jupyter notebook and what its code cells printed; an output in HTML goes before its plain text.
+    """The Markdown cells of a Jupyter notebook and what its code cells printed; an output in HTML
+    goes before its plain text.
 
     Raises:
         InputError: no JSON of a notebook.
@@ -177,56 +202,72 @@ def _notebook_texts(text: str) -> list[str]:
                 texts.append(joined(cell.get("source", "")))
             for output in cell.get("outputs", ()):
                 data = output.get("data", {})
-                kinds = (
-                    kind
-                    for kind in ("text/html", "text/markdown", "text/latex", "text/plain")
-                    if kind in data
-                )
-                texts.append(joined(next((data[kind] for kind in kinds), output.get("text", ""))))
+                richest = next((kind for kind in OUTPUTS if kind in data), None)
+                texts.append(joined(data[richest] if richest else output.get("text", "")))
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"not a Jupyter notebook ({error})") from None
     return [text for text in texts if text.strip()]
 
 
 def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[Sheet]:
-    """Rows of one value each: source, table, system, task, value, and perhaps metric, split and sizes.
+    """Tables of lines of one value each: source, table, system, task, value.
+
+    Metric, split and sizes may stand there too.
 
     Raises:
         InputError: a line of more or fewer fields than the header.
     """
     bodies = []
     for number, values in enumerate(lines, start=2):
-        if values and len(values) != len(header):
+        if not values:
+            continue  # an empty line
+        if len(values) != len(header):
             raise InputError(f"line {number}: {len(values)} fields, expected {len(header)}")
-        if values:  # no empty line
-            bodies.append(dict(zip(header, values, strict=True)))
-    # where some system has two values of a task, EM beside F1 are two columns, also for the others
-    values_of = Counter(
-        (body["source"], body["table"], body["task"], body["system"]) for body in bodies
-    )
+        bodies.append(dict(zip(header, values, strict=True)))
+
+    # where some system has two values of a task, as EM beside F1, they are two columns,
+    # also for the others
+    values_of: Counter[tuple[str, ...]] = Counter()
+    for body in bodies:
+        values_of[body["source"], body["table"], body["task"], body["system"]] += 1
     several = {cell[:3] for cell, count in values_of.items() if count > 1}
+
     sheets: dict[tuple[str, str], Sheet] = {}
     rows: dict[tuple[str, str, str], PrintedRow] = {}
     for body in bodies:
-        key, column = (body["source"], body["table"]), body["task"]
-        sheet = sheets.setdefault(key, Sheet(*key, []))
-        row = rows.get((*key, body["system"]))
-        if row is None:
-            row = rows[*key, body["system"]] = PrintedRow(body["system"], {})
-            sheet.rows.append(row)
-        row.sizes |= {
-            ours: size for name, ours in SIZES.items() if (size := printed(body.get(name, "")))
-        }
-        if value := printed(body["value"]):
-            if (*key, column) in several:
-                column = f"{column} ({body.get('metric') or body.get('split')})"
-            row.cells[column] = value
-            row.kinds[column] = (body.get("metric", ""), body.get("split", ""))
-    return [sheet for sheet in sheets.values() if any(row.cells for row in sheet.rows)]
+        table = (body["source"], body["table"])
+        sheet = sheets.setdefault(table, Sheet(*table, []))
+        system = (*table, body["system"])
+        if system not in rows:
+            rows[system] = PrintedRow(body["system"], {})
+            sheet.rows.append(rows[system])
+        _add_value(rows[system], body, (*table, body["task"]) in several)
+    return [sheet for sheet in sheets.values() if sheet.columns]
+
+
+def _add_value(row: PrintedRow, body: Mapping[str, str], is_one_of_several: bool) -> None:
+    """Add the sizes and the value of a line to its row.
+
+    Args:
+        is_one_of_several: whether the task has several values; then the metric names the column.
+    """
+    for name, size in SIZES.items():
+        number = printed(body.get(name, ""))
+        if number is not None:
+            row.sizes[size] = number
+    value = printed(body["value"])
+    if value is None:
+        return
+    column = body["task"]
+    if is_one_of_several:
+        column = f"{column} ({body.get('metric') or body.get('split')})"
+    row.cells[column] = value
+    row.kinds[column] = (body.get("metric", ""), body.get("split", ""))
 
 
 def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> list[Grid]:
-    """Tables of all kinds that a text holds, in their order; what one container's reader has read the next does not see.
+    """Tables of all kinds that a text holds, in their order; what one container's reader has read
+    the next does not see.
 
     Args:
         aligned: also those whose columns only blanks keep apart.

@@ -10,7 +10,9 @@ from bench.errors import one_line
 
 
 def printable(text: str) -> str:
-    """Lines for a terminal: the cells of a file may hold control characters, which a terminal obeys."""
+    """Lines for a terminal: the cells of a file may hold control characters, which a terminal
+    obeys.
+    """
     return "\n".join(map(one_line, text.split("\n")))
 
 
@@ -23,28 +25,40 @@ def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     without = f"no table of numbers in {', '.join(pages.without)}\n\n" if pages.without else ""
     if not findings:
         return printable(f"{without}nothing found; {size}")
-    lines = [
-        [
-            cause[0].where,
-            _several([f.row for f in cause]),
-            _several([f.column for f in cause]),
-            _several([f.printed for f in cause], once=False),
-            _several([f.recomputed or "–" for f in cause], once=False),
-            cause[0].basis,
-            cause[0].why,
-            cause[0].changes,
-        ]
-        for cause in causes(findings)
-    ]
+
+    found = causes(findings)
     header = ["where", "row", "column", "printed", "recomputed", "basis", "why", "changes"]
-    align = ["left"] * len(header)
-    table = tabulate(lines, header, tablefmt="github", disable_numparse=True, colalign=align)
-    guesses = sum(line[5] != ARITHMETIC for line in lines)
-    findings_in = f" ({_counted(len(findings), 'finding')})" if len(lines) < len(findings) else ""
-    guessed = f", {guesses} of them {'a guess' if guesses == 1 else 'guesses'}" if guesses else ""
-    return printable(
-        f"{without}{table}\n\n{_counted(len(lines), 'line')}{findings_in}{guessed}; {size}"
+    table = tabulate(
+        [_line(cause) for cause in found],
+        header,
+        tablefmt="github",
+        disable_numparse=True,
+        colalign=["left"] * len(header),
     )
+
+    # how many lines, of how many findings, and how many of the lines are guesses
+    counted = _counted(len(found), "line")
+    if len(found) < len(findings):
+        counted += f" ({_counted(len(findings), 'finding')})"
+    guesses = sum(cause[0].basis != ARITHMETIC for cause in found)
+    if guesses:
+        counted += f", {guesses} of them {'a guess' if guesses == 1 else 'guesses'}"
+    return printable(f"{without}{table}\n\n{counted}; {size}")
+
+
+def _line(cause: Sequence[Finding]) -> list[str]:
+    """One cause in the columns of the table."""
+    first = cause[0]
+    return [
+        first.where,
+        _several([finding.row for finding in cause]),
+        _several([finding.column for finding in cause]),
+        _several([finding.printed for finding in cause], once=False),
+        _several([finding.recomputed or "–" for finding in cause], once=False),
+        first.basis,
+        first.why,
+        first.changes,
+    ]
 
 
 def _counted(number: int, what: str) -> str:

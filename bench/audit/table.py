@@ -39,7 +39,8 @@ class Sheet:
     name: str
     rows: list[PrintedRow]
     in_order: dict[str, list[Decimal]] = field(default_factory=dict, compare=False, repr=False)
-    """column -> the scores of its systems from least to greatest, of the columns in which a place was asked for"""
+    """column -> the scores of its systems from least to greatest, of the columns in which a place
+    was asked for"""
 
     @cached_property
     def columns(self) -> list[str]:

@@ -32,8 +32,11 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
     end = 0
     cells = 0
     for start, stop in outermost(text):
+        # the last heading between the tables, else that of the table before
         above = list(HEADING.finditer(text, end, start))
-        title = above[-1][1] or above[-1][2] or "" if above else grids[-1].title if grids else ""
+        title = grids[-1].title if grids else ""
+        if above:
+            title = above[-1][1] or above[-1][2] or ""
         title = without_markup(title).replace("*", "").strip("¶ #")[:80]
         # the source line of a tag is kept only as long as the parser sees the same lines
         root = html.fragment_fromstring(text[start:stop], create_parent="div")
@@ -49,7 +52,9 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
 
 def outermost(text: str) -> list[tuple[int, int]]:
     """Begin and end of every table that is in no other one."""
-    tables, depth, start = [], 0, 0
+    tables = []
+    depth = 0
+    start = 0
     for tag in re.finditer(r"<(/?)table\b[^<>]*>", text, re.IGNORECASE):
         if not tag[1]:
             start = tag.start() if depth == 0 else start
@@ -62,24 +67,38 @@ def outermost(text: str) -> list[tuple[int, int]]:
 
 
 def _grid(table, title: str, first: int, place: int) -> Grid:  # type: ignore[no-untyped-def]
-    from lxml import html
+    """The table of an element.
 
+    Args:
+        title: of a table without a caption.
+        first: the line of the file in which it begins.
+        place: where it begins in its text, in characters.
+    """
     rows: list[list[Spanned]] = []
-    numbers, heads = [], 0
+    numbers = []
+    heads = 0
     for row in table.iter("tr"):
-        cells = []
-        for cell in row.iterchildren("td", "th"):
-            inner = (cell.text or "") + "".join(
-                html.tostring(child, encoding="unicode") for child in cell
-            )
-            shown = without_markup(re.sub(r"</(?:p|div|li)>", " ", inner))
-            cells.append(Spanned(shown, span_of(cell.get("colspan")), span_of(cell.get("rowspan"))))
-        if cells:
-            in_head = row.getparent().tag == "thead" or row.find("td") is None
-            heads += in_head and heads == len(rows)
-            rows.append(cells)
-            numbers.append(first + max(0, (row.sourceline or 1) - 1))
+        cells = [_spanned(cell) for cell in row.iterchildren("td", "th")]
+        if not cells:
+            continue
+        # header are the rows of <thead>, and those of <th> alone, above all others
+        is_head = row.getparent().tag == "thead" or row.find("td") is None
+        if is_head and heads == len(rows):
+            heads += 1
+        rows.append(cells)
+        numbers.append(first + max(0, (row.sourceline or 1) - 1))
     caption = table.find("caption")
-    title = " ".join(caption.text_content().split())[:80] if caption is not None else title
+    if caption is not None:
+        title = " ".join(caption.text_content().split())[:80]
     lines = [GridLine(cells, number) for cells, number in zip(laid_out(rows), numbers, strict=True)]
     return Grid(title, lines, heads, place)
+
+
+def _spanned(cell) -> Spanned:  # type: ignore[no-untyped-def]
+    """What an element of a cell shows, and how far it spans."""
+    from lxml import html
+
+    children = [html.tostring(child, encoding="unicode") for child in cell]
+    inner = (cell.text or "") + "".join(children)
+    shown = without_markup(re.sub(r"</(?:p|div|li)>", " ", inner))
+    return Spanned(shown, span_of(cell.get("colspan")), span_of(cell.get("rowspan")))

@@ -1,4 +1,4 @@
-"""What every method owes the contract, checked on a tiny teacher and a tiny task: for our methods and anyone's.
+"""Check a method against the contract, on a tiny teacher and a tiny task: ours and anyone's.
 
 from bench.api import check_method
 assert all(check.passed for check in check_method(MyMethod))
@@ -12,7 +12,7 @@ import inspect
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -82,6 +82,11 @@ def _is_stated(kind: type[Method], member: str) -> bool:
         return False
 
 
+def _may_be_setting(name: str, known: Collection[str]) -> bool:
+    """Whether a class member without a type is meant as a setting: no constant, nothing private."""
+    return name not in known and not name.startswith("_") and not name.isupper()
+
+
 Unseen = Sequence[str]
 """What a check could not decide, each in words."""
 
@@ -93,7 +98,8 @@ def _refuse(found: Iterable[Finding]) -> Unseen:
         Broken: there are faults.
     """
     all_found = list(found)
-    if faults := [finding.text for finding in all_found if finding.is_fault]:
+    faults = [finding.text for finding in all_found if finding.is_fault]
+    if faults:
         raise Broken("; ".join(faults))
     return [finding.text for finding in all_found]
 
@@ -132,7 +138,8 @@ class Trained:
     """One method and what it trains, once for all checks that look at it."""
 
     def __init__(self, method: type[Method], settings: Mapping[str, Any]) -> None:
-        self.kind, self._benches = method, dict[int, Bench]()
+        self.kind = method
+        self._benches: dict[int, Bench] = {}
         self.tiny_settings: Mapping[str, Any] = method.tiny_settings
         self.method = method(**{**self.tiny_settings, **settings})
 
@@ -158,7 +165,7 @@ class Trained:
     def mixing(self) -> list[Finding]:
         found = [finding for scene in self.bench().scenes() for finding in findings(scene)]
         said = {finding.text for finding in found}
-        # a regression has logits of another shape than its labels: a loss may take every pair of them
+        # a regression has logits of another shape than its labels: a loss may take every pair
         regression = replace(self.bench(1).scenes()[0], title=OF_REGRESSION)
         for finding in findings(regression):
             if finding.text.removeprefix(f"{OF_REGRESSION}, ") not in said:
@@ -191,55 +198,84 @@ class Suite(Trained):
         return unseen
 
     def contract(self) -> None:
-        """A dataclass whose settings have defaults; every term declared; epoch fractions sum to 1; the teacher is announced."""
-        kind, method = self.kind, self.method
+        """A method is a dataclass whose settings have defaults, and declares what it trains with.
+
+        Every term is declared, epoch fractions sum to 1, and a teacher that is read is announced.
+        """
+        self._settings_are_fields()
+        stages = self.stages()
+        declared = set(self.method.terms)
+        unknown: set[str] = set()
+        for stage in stages:
+            unknown |= stage.terms.keys() - declared
+        if unknown:
+            raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
+        share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
+        if stages and abs(share - 1) > 1e-6:
+            raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
+        self._teacher_is_announced(stages)
+
+    def _settings_are_fields(self) -> None:
+        """Refuse class members that look like settings and are none, and unreadable ones."""
+        kind = self.kind
+        # annotated without @dataclass
         annotated = {
             name
             for name, hint in vars(kind).get("__annotations__", {}).items()
             if "ClassVar" not in str(hint)
         }
-        if not_fields := sorted(annotated - {setting.name for setting in fields(kind)}):
+        not_fields = sorted(annotated - {setting.name for setting in fields(kind)})
+        if not_fields:
+            names = ", ".join(not_fields)
             raise Broken(
-                f"{', '.join(not_fields)} would be no setting: put @dataclass(frozen=True, kw_only=True) before the class"
+                f"{names} would be no setting: "
+                "put @dataclass(frozen=True, kw_only=True) before the class"
             )
+
+        # a value without an annotation
+        known = {*inspect.get_annotations(kind), *dir(Method), *Method.__annotations__}
         untyped = [
             name
             for name, value in vars(kind).items()
-            if type(value) in (bool, int, float, str)
-            and name not in {*inspect.get_annotations(kind), *dir(Method), *Method.__annotations__}
+            if type(value) in (bool, int, float, str) and _may_be_setting(name, known)
         ]
-        if untyped := [name for name in untyped if not name.startswith("_") and not name.isupper()]:
+        if untyped:
+            example = f"{untyped[0]}: float = 0.5"
+            names = ", ".join(untyped)
+            raise Broken(f"{names} has no type, so it is no setting: write it like {example}")
+
+        # members that tables read without importing the class
+        unreadable = [name for name in READ_FROM_FILE if not _is_stated(kind, name)]
+        if unreadable:
+            names = ", ".join(unreadable)
             raise Broken(
-                f"{', '.join(untyped)} has no type, so it is no setting: write it like {untyped[0]}: float = 0.5"
+                f"tables read {names} in the class's file, without importing it: "
+                "write the value itself there, as a literal"
             )
-        if unreadable := [name for name in READ_FROM_FILE if not _is_stated(kind, name)]:
-            raise Broken(
-                f"tables read {', '.join(unreadable)} in the class's file, without importing it: write the value itself there, as a literal"
-            )
-        stages = self.stages()
-        if unknown := {term for stage in stages for term in stage.terms} - set(method.terms):
-            raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
-        share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
-        if stages and abs(share - 1) > 1e-6:
-            raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
-        reading = [
-            name for stage in stages for name, term in kept_terms(stage, ()).items() if term.teacher
-        ]
+
+    def _teacher_is_announced(self, stages: Sequence[Stage]) -> None:
+        """Refuse a ``needs_teacher`` that differs from what terms and artefacts read."""
+        method = self.method
+        reading = []
+        for stage in stages:
+            reading += [name for name, term in kept_terms(stage, ()).items() if term.teacher]
         if reading and not method.needs_teacher:
             raise Broken(f"needs_teacher is False, but the term {reading[0]} reads the teacher")
         teacher = tiny_teacher_config()
-        made_from = [
-            source.kind
-            for artefact in method.requires(teacher)
-            for source in sources(artefact, teacher)
-        ]
+        made_from: set[str] = set()
+        for artefact in method.requires(teacher):
+            made_from.update(source.kind for source in sources(artefact, teacher))
         if method.needs_teacher and not reading and "fine_tuned" not in made_from:
             raise Broken(
-                "needs_teacher is True, but no term reads the teacher and no artefact comes from the tuned one"
+                "needs_teacher is True, but no term reads the teacher and no artefact comes from "
+                "the tuned one"
             )
 
     def settings_can_be_typed(self) -> None:
-        """Each of `ablations` spells a row of its own; `search_space` and `tiny_settings` name settings and values of their types."""
+        """Each of ``ablations`` spells a row of its own, and values are of the settings' types.
+
+        ``search_space`` and ``tiny_settings`` name settings and values of their types.
+        """
         rows = [("the full row", self._row(""))]
         for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
             what = f"ablations, {label!r}: {suffix!r}"
@@ -247,9 +283,12 @@ class Suite(Trained):
                 row = self._row(suffix)
             except (InputError, CellError) as error:
                 raise Broken(f"{what}: {error}") from None
-            if same := [other for other, known in rows if known == row]:
+            same = [other for other, known in rows if known == row]
+            if same:
                 raise Broken(f"{what} makes the same row as {same[0]}")
             rows.append((repr(label), row))
+
+        # every setting: its default, its value in tests, and the values that tune tries
         offered = settings_of(self.kind)
         for name, hint in offered.items():
             try:
@@ -257,17 +296,20 @@ class Suite(Trained):
             except InputError as error:
                 raise Broken(str(error)) from None
         for name, value in self.tiny_settings.items():
-            self._value("tiny_settings", name, value, offered)
+            self._accepts("tiny_settings", name, value, offered)
         for name, values in grid_of(self.kind).items():
-            if name not in offered or not values:
-                raise Broken(
-                    f"search_space: {name} {'has no values' if name in offered else 'is no setting'}"
-                )
+            if name not in offered:
+                raise Broken(f"search_space: {name} is no setting")
+            if not values:
+                raise Broken(f"search_space: {name} has no values")
             for value in values:
-                self._value("search_space", name, value, offered)
+                self._accepts("search_space", name, value, offered)
+                self._reads_as_typed(name, value)
 
     def _row(self, suffix: str) -> tuple[Mapping[str, Any], list[tuple[str, list[str]]]]:
-        """The settings of a row, and its stages by name with the names of their terms, for a teacher like BERT-base.
+        """The settings of a row, and its stages with the names of their terms.
+
+        They are those for a teacher like BERT-base.
 
         Raises:
             InputError: it cannot be spelled.
@@ -279,46 +321,51 @@ class Suite(Trained):
         try:
             stages = row.method.stages(Setup(BertConfig(), 2, (TASK,)))
         except MethodError:
-            return row.settings, []  # it asks for another teacher, which a plan demands
+            return row.settings, []  # it needs another teacher, which a plan demands
         preparation, counted = schedule_stages(stages, row.dropped, RECIPE, EXAMPLES)
-        return row.settings, [
+        named = [
             (scheduled.stage.name, sorted(scheduled.terms))
             for scheduled in (*preparation, *counted)
         ]
+        return row.settings, named
 
-    def _value(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
-        """Raises Broken where a setting cannot have a value: as an object of its type, and as it is typed."""
+    def _accepts(self, where: str, name: str, value: Any, offered: Mapping[str, Any]) -> None:
+        """Refuse a value that is none of a setting's type."""
         try:
             check_setting(name, value, offered[name])
-            typed = (
-                parse_of(self.kind, f"{self.method.name}:{name}={value}")
-                if where == "search_space"
-                else None
-            )
         except (InputError, ValueError) as error:
             raise Broken(f"{where}: {error}") from None
-        if typed is not None and (read := vars(typed.method)[name]) != value:
-            raise Broken(f"{where}: {name}={value} is read as {read}")
+
+    def _reads_as_typed(self, name: str, value: Any) -> None:
+        """Refuse a value of ``search_space`` that a row cannot spell, or that it reads otherwise."""
+        try:
+            typed = parse_of(self.kind, f"{self.method.name}:{name}={value}")
+        except (InputError, ValueError) as error:
+            raise Broken(f"search_space: {error}") from None
+        read = vars(typed.method)[name]
+        if read != value:
+            raise Broken(f"search_space: {name}={value} is read as {read}")
 
     def forms(self) -> None:
-        """Two labels, three labels, a regression and, where the method says so, spans train, and answer in their form."""
-        forms = {
-            f"with {number} outputs": (self.bench(number), (8, number)) for number in (1, 2, 3)
-        }
+        """Every form of task trains, and has logits of its shape.
+
+        They are two labels, three labels, a regression and, where the method says so, spans.
+        """
+        forms: dict[str, tuple[Bench, tuple[int, int]]] = {}
+        for number in (1, 2, 3):
+            forms[f"with {number} outputs"] = (self.bench(number), (8, number))
         if self.kind.spans:
             bench = Bench(self.method, 2, spans=True)
-            forms["of spans"] = bench, (16, max(map(len, bench.data.tokens[:8])))
+            longest = max(map(len, bench.data.tokens[:8]))
+            forms["of spans"] = (bench, (16, longest))
         for name, (bench, expected) in forms.items():
             trainer = self.whole if bench is self.bench() else bench.trained_briefly()
-            for point, model in {
-                "in training": trainer.student.model,
-                **bench.deployed(trainer),
-            }.items():
+            models = {"in training": trainer.student.model, **bench.deployed(trainer)}
+            for point, model in models.items():
                 shape = tuple(bench.logits(model).shape)
                 if shape != expected:
-                    raise Broken(
-                        f"{name}, {point or 'deployed'}: logits {shape}, expected {expected}"
-                    )
+                    what = f"{name}, {point or 'deployed'}"
+                    raise Broken(f"{what}: logits {shape}, expected {expected}")
 
     def loss_falls(self) -> Unseen:
         """What the student minimises is smaller at the end of every stage than at its beginning."""
@@ -328,47 +375,50 @@ class Suite(Trained):
         if not self.whole.schedule["counted"]:
             unseen.append(NOT_TRAINED)
         for scheduled in self.whole.schedule["counted"]:
-            of_stage = {
-                name: np.array(curve) for name, curve in curves[scheduled.stage.name].items()
-            }
-            total = np.zeros(len(next(iter(of_stage.values()))))
+            stage = scheduled.stage.name
+            # the loss of the student: its terms with their weights, step by step
+            total = np.zeros(len(next(iter(curves[stage].values()))))
             for name, term in scheduled.terms.items():
                 # a penalty on parameters alone may rise: a constraint with multipliers does
                 if term.player == "main" and term.student:
-                    total += weight_at(term, 0.5) * of_stage[name]
+                    total += weight_at(term, 0.5) * np.array(curves[stage][name])
             if len(total) < 2:
-                unseen.append(f"stage {scheduled.stage.name}: it has one step")
+                unseen.append(f"stage {stage}: it has one step")
                 continue
+            # the first quarter of the steps and the last one
             part = max(1, len(total) // 4)
-            first, last = total[:part].mean(), total[-part:].mean()
+            first = total[:part].mean()
+            last = total[-part:].mean()
             if not last < first:
-                raise Broken(
-                    f"stage {scheduled.stage.name}: its loss goes from {first:.4g} to {last:.4g}"
-                )
+                raise Broken(f"stage {stage}: its loss goes from {first:.4g} to {last:.4g}")
         return unseen
 
     def terms_have_an_effect(self) -> None:
-        """Dropping a term changes what is learned: after a short training, or, of a term that begins late, after the whole one."""
+        """Dropping a term changes what is learned in a short training.
+
+        A term that begins late may change the whole training alone.
+        """
+        # first the short training, where it is possible
         trainings = [(RECIPE, learned_weights(self.whole))]
         with contextlib.suppress(Broken):
             trainings.insert(0, (SHORT, learned_weights(self.bench().trained(recipe=SHORT))))
-        names = {
-            name
-            for stages in self.whole.schedule.values()
-            for stage in stages
-            for name in stage.terms
-        }
+        names: set[str] = set()
+        for stages in self.whole.schedule.values():
+            for stage in stages:
+                names.update(stage.terms)
         for name in sorted(names):
             try:
-                if all(
-                    learned_weights(self.bench().trained(dropped=(name,), recipe=recipe)) == whole
-                    for recipe, whole in trainings
-                ):
-                    raise Broken(f"dropping {name} changes nothing: it adds nothing")
+                is_without_effect = all(
+                    learned_weights(self.bench().trained(dropped=(name,), recipe=recipe)) == learned
+                    for recipe, learned in trainings
+                )
             except CellError as error:
                 if "every term that trains the student was dropped" not in str(error):
-                    # else it is the only term: that it is live was seen by the loss that falls
                     raise
+                # it is the only term: that it has an effect was seen by the loss that falls
+                continue
+            if is_without_effect:
+                raise Broken(f"dropping {name} changes nothing: it adds nothing")
 
     def taps_are_used(self) -> Unseen:
         """Each term reads every tap that it declares, and has a gradient at each one of the
@@ -384,17 +434,20 @@ class Suite(Trained):
 
     def terms_move_the_deployed(self) -> Unseen:
         """Every term gives what is deployed a gradient, and not only ``aux``."""
-        own, *artefacts = self.bench().scenes()
-        deployed = {
-            id(p) for model in self.method.deploy(own.student).values() for p in model.parameters()
-        }
-        found = list(terms_that_move_nothing(own, deployed))
+        methods_own, *artefacts = self.bench().scenes()
+        deployed: set[int] = set()
+        for model in self.method.deploy(methods_own.student).values():
+            deployed.update(id(parameter) for parameter in model.parameters())
+        found = list(terms_that_move_nothing(methods_own, deployed))
         for scene in artefacts:
             found += terms_that_move_nothing(scene, None)
         return _refuse(found)
 
     def sequences_do_not_mix(self) -> Unseen:
-        """The gradient of a term at one sequence keeps its direction whatever the others are, unless it is across_batch."""
+        """The gradient of a term at one sequence keeps its direction whatever the others are.
+
+        A term that is ``across_batch`` need not keep it.
+        """
         return _refuse(finding for finding in self.mixing if not finding.of_padding)
 
     def padding_has_no_effect(self) -> Unseen:
@@ -405,36 +458,51 @@ class Suite(Trained):
         """Nothing of ``aux`` is in what is deployed."""
         aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
         for point, model in self.bench().deployed(self.whole).items():
-            if deployed := [name for name, p in model.named_parameters() if p.data_ptr() in aux]:
-                raise Broken(
-                    f"deployed{' at ' + point if point else ''} although it belongs to aux: {', '.join(deployed)}"
-                )
+            deployed = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
+            if deployed:
+                where = f" at {point}" if point else ""
+                names = ", ".join(deployed)
+                raise Broken(f"deployed{where} although it belongs to aux: {names}")
 
     def seeded(self) -> None:
-        """The same seed begins and ends with the same weights, another one begins (or else ends) with others."""
-        bench, whole = self.bench(), learned_weights(self.whole)
-        # beside another student it is trained again: alone only where that ends otherwise, or cannot be (of one that writes)
+        """The same seed begins and ends with the same weights, another one with others.
+
+        Where a method says that all seeds begin alike, they have to end differently.
+        """
+        bench = self.bench()
+        learned = learned_weights(self.whole)
+        # beside another student it is trained again: alone only where that ends otherwise, or
+        # cannot be (of one that writes)
         again = ""
         with contextlib.suppress(Broken):
             again = "" if self.kind.writes else self.together[0]
-        if again != whole and learned_weights(bench.trained(seed=0)) != whole:
+        if again != learned and learned_weights(bench.trained(seed=0)) != learned:
             raise Broken(
-                "two trainings with the same seed differ: something draws outside of torch's generator"
+                "two trainings with the same seed differ: something draws outside of torch's "
+                "generator"
             )
+
+        # how students of equal and of different seeds begin
         beginnings = [weights_hash(bench.build(seed)[0].model) for seed in (0, 0, 1)]
         if beginnings[0] != beginnings[1]:
             raise Broken("two students built with the same seed differ")
         if not self.method.same_init_across_seeds:
             if beginnings[0] == beginnings[2]:
                 raise Broken("students of two seeds begin alike: the seed decides nothing")
-        elif self.stages() and learned_weights(bench.trained(seed=1)) == whole:
+        elif self.stages() and learned_weights(bench.trained(seed=1)) == learned:
             raise Broken("trainings of two seeds end alike: the seed decides nothing")
 
     def resumes(self) -> Unseen:
-        """Interrupted in the middle and resumed by new objects, it ends with the same weights, to the bit."""
+        """Interrupted in the middle and resumed by new objects, it ends with the same weights.
+
+        They are equal to the bit.
+        """
         if not self.stages():
             return [NOT_TRAINED]
-        bench, before, after, done = self.bench(), list[str](), list[str](), [0]
+        bench = self.bench()
+        before: list[str] = []
+        after: list[str] = []
+        done = [0]
         middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
         with tempfile.TemporaryDirectory() as folder:
             first = TrainingStates(
@@ -445,39 +513,28 @@ class Suite(Trained):
                 bench.trained(states=first, on_step=lambda steps, total: done.__setitem__(0, steps))
             again = bench.trained(states=second)
         if before or not after:
+            why = "; ".join(before) or "nothing was written"
+            raise Broken(f"its state could not be saved and resumed: {why}")
+        is_equal = learned_weights(again) == learned_weights(self.whole)
+        if not is_equal or again.log.terms != self.whole.log.terms:
             raise Broken(
-                f"its state could not be saved and resumed: {'; '.join(before) or 'nothing was written'}"
-            )
-        if (
-            learned_weights(again) != learned_weights(self.whole)
-            or again.log.terms != self.whole.log.terms
-        ):
-            raise Broken(
-                f"resumed at step {middle} it ends with other weights or losses than in one go: it keeps something between "
-                f"steps that is neither a parameter nor a persistent buffer"
+                f"resumed at step {middle} it ends with other weights or losses than in one go: "
+                "it keeps something between steps that is neither a parameter nor a persistent "
+                "buffer"
             )
         return ()
 
     def saves(self) -> Unseen:
-        """What ships answers the same after it was saved and opened by transformers, with every choice of its settings."""
+        """What ships answers the same after it was saved and opened by transformers.
+
+        That holds with every choice of its settings.
+        """
         bench = self.bench()
         for point, model in bench.deployed(self.whole).items():
             self._reopens(point or "the model", model)
         known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
-        choices = [
-            (setting, value)
-            for setting, hint in settings_of(self.kind).items()
-            for value in (
-                get_args(hint)
-                if get_origin(hint) is Literal
-                else (False, True)
-                if hint is bool
-                else ()
-            )
-            if value != vars(self.method)[setting]
-        ]
         unseen = []
-        for setting, value in choices:
+        for setting, value in self._choices():
             what = f"{setting}={as_typed(value)}"
             try:
                 shipped = self._shipped(replace(self.method, **{setting: value}))
@@ -493,8 +550,23 @@ class Suite(Trained):
                     self._reopens(f"{what}{', ' if point else ''}{point}", model)
         return unseen
 
+    def _choices(self) -> Iterator[tuple[str, Any]]:
+        """Each other value of the settings that have a few: names and switches."""
+        for setting, hint in settings_of(self.kind).items():
+            values: tuple[Any, ...] = ()
+            if get_origin(hint) is Literal:
+                values = get_args(hint)
+            elif hint is bool:
+                values = (False, True)
+            for value in values:
+                if value != vars(self.method)[setting]:
+                    yield setting, value
+
     def _shipped(self, method: Any) -> Mapping[str, Any]:
-        """What a method ships, with weights that nobody trained, of equal values where names and shapes are equal."""
+        """What a method ships, with weights that nobody trained.
+
+        They have equal values where names and shapes are equal.
+        """
         models = untrained(method, self.bench().teacher.config, 2)
         for model in models.values():
             for name, parameter in model.named_parameters():
@@ -509,29 +581,36 @@ class Suite(Trained):
         return modules, self.bench().logits(model).tolist()
 
     def _reopens(self, what: str, model: Any, bench: Bench | None = None) -> Any:
-        """The model as transformers opens its saved folder."""
+        """The model as transformers opens its saved folder.
+
+        Raises:
+            Broken: it is not opened, or answers differently.
+        """
         bench = self.bench() if bench is None else bench
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             files = {path.suffix for path in Path(folder).iterdir()}
             if not {".safetensors"} <= files <= {".safetensors", ".json"}:
-                raise Broken(
-                    f"{what} is saved as {', '.join(sorted(files))}; expected .safetensors and .json"
-                )
+                kinds = ", ".join(sorted(files))
+                raise Broken(f"{what} is saved as {kinds}; expected .safetensors and .json")
+            # what is drawn for weights that the files lack
             torch.manual_seed(11)
             try:
                 again = AutoModelForSequenceClassification.from_pretrained(folder)
             except ValueError as error:
+                kind = type(model).__name__
                 raise Broken(
-                    f"{what}: transformers does not open it: put @opened_by_transformers on {type(model).__name__} ({error})"
+                    f"{what}: transformers does not open it: put @opened_by_transformers on "
+                    f"{kind} ({error})"
                 ) from None
         if family_name(again):
             read_packed(again)
         gap = (bench.logits(model) - bench.logits(again)).abs().max()
         if float(gap) != 0:
             raise Broken(
-                f"{what} answers differently after loading, by up to {float(gap):.2g}: something is not in its weights "
-                f"and its configuration; where the class is its own, it needs a model_type and @opened_by_transformers"
+                f"{what} answers differently after loading, by up to {float(gap):.2g}: something "
+                "is not in its weights and its configuration; where the class is its own, it needs "
+                "a model_type and @opened_by_transformers"
             )
         return again
 
@@ -575,14 +654,12 @@ class Suite(Trained):
         deployed = bench.deployed(self.whole)
         if len(deployed) > 1:
             return ["it deploys several models, which differ on purpose"]
-        gap = (
-            (bench.logits(next(iter(deployed.values()))) - bench.logits(self.whole.student.model))
-            .abs()
-            .max()
-        )
-        if not float(gap) < 1e-4:
+        (shipped,) = deployed.values()
+        differences = bench.logits(shipped) - bench.logits(self.whole.student.model)
+        gap = float(differences.abs().max())
+        if not gap < 1e-4:
             raise Broken(
-                f"the shipped model's logits differ from the trained one's by up to {float(gap):.2g}"
+                f"the shipped model's logits differ from the trained one's by up to {gap:.2g}"
             )
         return ()
 
@@ -591,11 +668,13 @@ class Suite(Trained):
         learned, is_other_the_same = self.together
         if learned != learned_weights(self.whole):
             raise Broken(
-                "trained beside another student it ends with other weights: the two share some state"
+                "trained beside another student it ends with other weights: "
+                "the two share some state"
             )
         if not is_other_the_same:
             raise Broken(
-                "another student trained beside it ends with other weights: it changes what others see"
+                "another student trained beside it ends with other weights: "
+                "it changes what others see"
             )
 
     def cost(self) -> None:
@@ -604,13 +683,13 @@ class Suite(Trained):
             kernel = model.config._attn_implementation  # type: ignore[union-attr]
             model.set_attn_implementation("eager")  # type: ignore[operator]
             try:
-                traced, closed = macs(model, 32), cost(model).of_length(32)
+                traced = macs(model, 32)
+                closed = cost(model).of_length(32)
             finally:
                 model.set_attn_implementation(kernel)  # type: ignore[operator]
             if not math.isclose(traced, closed, rel_tol=0.01):
-                raise Broken(
-                    f"fvcore counts {traced:,} MACs at length 32, the closed form {closed:,}"
-                )
+                counted = f"fvcore counts {traced:,} MACs at length 32"
+                raise Broken(f"{counted}, the closed form {closed:,}")
 
 
 CHECKS: Mapping[str, Callable[[Suite], Unseen | None]] = {
@@ -668,32 +747,48 @@ def check_method(
     on_check: Callable[[Check], Any] = lambda check: None,
     settings: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Run the checks (all, or those named) on a method's class. Those after ``needs`` are run only if that one passes.
+    """Run the checks (all, or those named) on a method's class.
+
+    Those after ``needs`` are run only if that one passes.
 
     Args:
-        settings: in the place of its defaults, and of those for tests.
+        settings: instead of its defaults, and of those for tests.
 
     Raises:
         KeyError: a check that does not exist.
         InputError: it is not written for today's contract.
     """
     refuse_other_classes(method.__name__, method)
-    wanted = {name: CHECKS[name] for name in names or CHECKS}
-    wrong = f"it lacks {', '.join(missing)}" if (missing := missing_members(method)) else ""
+    chosen = {name: CHECKS[name] for name in names or CHECKS}
     try:
-        suite = None if wrong else Suite(method, settings or {})
-    except Exception as error:
-        wrong = f"it cannot be made with its settings for tests: {error}"
-    if wrong or suite is None:  # no check can run
-        on_check(check := Check("contract", wrong, 0.0))
+        suite = _suite(method, settings or {})
+    except Broken as error:  # no check can run
+        check = Check("contract", str(error), 0.0)
+        on_check(check)
         return [check]
     done: list[Check] = []
-    for name, look in wanted.items():
-        done.append(_done(name, look, suite))
-        on_check(done[-1])
-        if name == "needs" and not done[-1].passed:
+    for name, look in chosen.items():
+        check = _done(name, look, suite)
+        done.append(check)
+        on_check(check)
+        if name == "needs" and not check.passed:
             break  # whatever trains or reads terms would fail for the same reason
     return done
+
+
+def _suite(method: type[Method], settings: Mapping[str, Any]) -> Suite:
+    """The checks of a method.
+
+    Raises:
+        Broken: it has not the members of a method, or cannot be made.
+    """
+    missing = missing_members(method)
+    if missing:
+        raise Broken(f"it lacks {', '.join(missing)}")
+    try:
+        return Suite(method, settings)
+    except Exception as error:
+        raise Broken(f"it cannot be made with its settings for tests: {error}") from None
 
 
 def _done(name: str, look: Callable[[Suite], Unseen | None], suite: Suite) -> Check:

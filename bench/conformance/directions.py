@@ -24,12 +24,14 @@ from methods.core.taps import LOGITS, hidden, scores, vectors
 ROWS = range(6)
 """Examples of the batch that is looked at."""
 DISTANCES = (0.1, -0.1, 1.0, -1.0)
-"""How far the student is moved away from the teacher, in the size of what is read; to both sides, because a slope has a lower one."""
+"""How far the student is moved away from the teacher, in the size of what is read; to both sides,
+because a slope has a lower one."""
 ROUNDING = 1e-5
 REORDERED = 1e-4
 """Of a term's value, which sums in another order where its examples come in another one."""
 MOVED = 0.1
-"""Of each weight's size, added to the student: one that begins as its teacher would have no gradient."""
+"""Of each weight's size, added to the student: one that begins as its teacher would have no
+gradient."""
 OTHER = 0.1
 """Of the size of what is read, added to it to see whether a term depends on it."""
 OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
@@ -86,8 +88,8 @@ def wrong_signs(scene: Scene) -> Iterator[Finding]:
     given what the teacher's last layer answers, so the map of layers does not matter; then noise is
     added on the student's side. A term that compares sequences need not be least there: a
     contrastive loss falls where sequences move apart. But it is larger where each sequence of the
-    student answers like another sequence of the teacher. A projection of ``aux`` is the identity: both
-    sides are as wide.
+    student answers like another sequence of the teacher. A projection of ``aux`` is the identity:
+    both sides are as wide.
     """
     for place in _terms_of(scene):
         term = place.anew()
@@ -228,7 +230,9 @@ def _is_projection(module: nn.Module) -> bool:
 
 
 def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
-    """What a model would answer whose every layer answers like the teacher's last one, but for noise of this size."""
+    """What a model would answer whose every layer answers like the teacher's last one, but for
+    noise of this size.
+    """
     last, chance = teacher.config.num_hidden_layers, torch.Generator().manual_seed(0)
     of_last = {tap: next(iter(OF_LAST_LAYER.get(tap.kind, hidden)(last))) for tap in sorted(taps)}
     with torch.no_grad():

@@ -1,10 +1,11 @@
-"""Does a term keep the sequences of a batch apart, and does it leave padding out? Read off its gradients.
+"""Find terms that mix the sequences of a batch, or read padding, by their gradients.
 
-What a term reads of student and teacher becomes leaf tensors; the gradient at the rows of one sequence is then compared
-between batches that differ in other sequences alone:
+What a term reads of student and teacher becomes leaf tensors. The gradient at the rows of one
+sequence is then compared between batches that differ in other sequences alone:
 
     other texts of the same lengths             the gradient stays
-    other lengths, as many tokens and pairs     the gradient stays: all that may divide a mean is equal, only padding is not
+    other lengths, as many tokens and pairs     the gradient stays: all that may divide a mean is
+                                                equal, only padding is not
     no other sequences                          the gradient keeps its direction
 
 A term that compares sequences depends on the others by its formula, so these comparisons say
@@ -36,14 +37,20 @@ from methods.core.packed import Layout
 
 KEPT = (7, 9)
 """Tokens of the first and of the last sequence, which stay in every mixed batch."""
-OTHERS, OF_OTHER_LENGTHS = (6, 10, 11), (7, 8, 12)
-"""Tokens of the sequences between them: equal sums and equal sums of squares, so that only the padding differs."""
+OTHERS = (6, 10, 11)
+OF_OTHER_LENGTHS = (7, 8, 12)
+"""Tokens of the sequences between them: equal sums and equal sums of squares, so that only the
+padding differs."""
 ALIKE = (9, 9, 9)
-"""Tokens of sequences that are also read alone: of one length, so that means over tokens and over sequences scale alike."""
-HIDDEN_ALWAYS, HIDDEN_OF_KEPT = 1, 3
-"""Positions whose token is hidden where a stage hides some; the second one only in sequences that are compared."""
+"""Tokens of sequences that are also read alone: of one length, so that means over tokens and over
+sequences scale alike."""
+HIDDEN_ALWAYS = 1
+"""The position whose token is hidden where a stage hides some."""
+HIDDEN_OF_KEPT = 3
+"""A second such position, only of sequences that are compared."""
 TOLERANCE = 1e-3
-"""Of the largest gradient (or value) compared: far above rounding, far below one place of padding among 12."""
+"""Of the largest gradient (or value) compared: far above rounding, far below one place of padding
+among 12."""
 SAME_VALUE = 1e-4
 """Of a term's value: above rounding, below what three more places of padding change in one of
 twenty layers."""
@@ -52,13 +59,14 @@ NEGLIGIBLE = 1e-6
 NONSENSE = {"student": 7.0, "teacher": -5.0}
 """What scores of either model are where there is no token."""
 NOISE = 0.5
-"""Of the size of what is read, added to every value: a student that begins as its teacher would have no gradient."""
+"""Of the size of what is read, added to every value: a student that begins as its teacher would
+have no gradient."""
 
 MESSAGES = {
     "texts": "changes by {} with the texts of other sequences",
     "alone": "has another direction, by {}, than without other sequences",
-    "lengths": "changes by {} with the lengths of other sequences, although tokens, pairs of tokens and sequences are as many: "
-    "a mean counts padding, or divides by it",
+    "lengths": "changes by {} with the lengths of other sequences, although tokens, pairs of "
+    "tokens and sequences are as many: a mean counts padding, or divides by it",
 }
 """What differs between two batches -> how a gradient that goes with it is told."""
 PADDING_ADVICE = (
@@ -164,17 +172,17 @@ class TermAnswer:
 def batch_of(
     data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int
 ) -> Batch:
-    """These examples as the stage sees them; where it hides tokens, more of them in the sequences ``compared``."""
+    """These examples as the stage sees them; where it hides tokens, more of them in the sequences
+    ``compared``.
+    """
     batch = data.batch(rows)
     if stage.masking is not None:
         starts = [0, *itertools.accumulate(batch.layout.lengths)]
-        places = sorted(
-            [start + HIDDEN_ALWAYS for start in starts[:-1]]
-            + [starts[place] + HIDDEN_OF_KEPT for place in compared]
-        )
+        positions = [start + HIDDEN_ALWAYS for start in starts[:-1]]
+        positions += [starts[number] + HIDDEN_OF_KEPT for number in compared]
+        hidden = torch.tensor(sorted(positions))
         ids = batch.token_ids.clone()
-        ids[places] = mask
-        hidden = torch.tensor(places)
+        ids[hidden] = mask
         batch = replace(
             batch, token_ids=ids, masked_positions=hidden, masked_ids=batch.token_ids[hidden]
         )
@@ -182,29 +190,35 @@ def batch_of(
 
 
 class Look:
-    """One batch, what both models say of it, and the gradients that a stage's terms have there."""
+    """One batch, what both models say of it, and the gradients that a stage's terms have there.
+
+    Attributes:
+        noisy: what terms are called with: what both models say, with noise, and nonsense where
+            there is no token.
+    """
 
     def __init__(
         self, scene: Scene, stage: Stage, rows: Sequence[int], compared: Sequence[int]
     ) -> None:
-        self.scene, self.rows = scene, rows
+        self.scene = scene
+        self.rows = rows
         self.batch = batch_of(scene.data, stage, rows, compared, scene.mask)
-        taps: list[Taps] = [
-            frozenset().union(*of_terms)
-            for of_terms in zip(
-                *((term.student, term.teacher) for term in stage.terms.values()), strict=True
-            )
-        ]
-        with torch.no_grad():
-            self.student, teacher = (
-                forward(model.eval(), self.batch, read) if read else Out(self.batch.layout)
-                for model, read in zip((scene.student.model, scene.teacher), taps, strict=True)
-            )
+        terms = stage.terms.values()
+        student_taps: Taps = frozenset().union(*(term.student for term in terms))
+        teacher_taps: Taps = frozenset().union(*(term.teacher for term in terms))
+        self.student = self._said_by(scene.student.model, student_taps)
+        teacher = self._said_by(scene.teacher, teacher_taps)
         self.noisy = (
             self._with_noise(self.student, "student").of_model(scene.student.model),
             self._with_noise(teacher, "teacher"),
         )
-        """what terms are called with: what both models say, with noise, and nonsense where there is no token"""
+
+    def _said_by(self, model: nn.Module, taps: Taps) -> Out:
+        """What a model says of the batch at these taps, without dropout."""
+        if not taps:
+            return Out(self.batch.layout)
+        with torch.no_grad():
+            return forward(model.eval(), self.batch, taps)
 
     def _with_noise(self, said: Out, side: str) -> Out:
         """What a model says with noise of each sequence's own."""
@@ -215,9 +229,8 @@ class Look:
                 for number, x in enumerate(tensors):
                     chance = np.random.default_rng([row, *f"{side} {tap} {number}".encode()])
                     size = NOISE * float(x.square().mean().sqrt()) + 1e-3
-                    tensors[number] = x + torch.from_numpy(
-                        chance.normal(0, size, tuple(x.shape))
-                    ).to(x.dtype)
+                    noise = torch.from_numpy(chance.normal(0, size, tuple(x.shape)))
+                    tensors[number] = x + noise.to(x.dtype)
             values[tap] = joined(said.layout, tap, examples, NONSENSE[side])
         return Out(said.layout, values)
 
@@ -241,29 +254,32 @@ class Look:
         student, teacher = self.noisy
         ours = RecordedOut(_leaves(student, term.student), self.scene.student.model)
         theirs = _leaves(teacher, term.teacher)
-        batch, aux = self.batch, self.scene.student.aux
-        # tensors of its own, because a term may write into them; training may move running means of aux
-        labels = None if batch.labels is None else batch.labels.clone()
+        aux = self.scene.student.aux
+        # tensors of its own, because a term may write into them
         batch = replace(
-            batch,
-            token_ids=batch.token_ids.clone(),
-            segment_ids=batch.segment_ids.clone(),
-            labels=labels,
+            self.batch,
+            token_ids=self.batch.token_ids.clone(),
+            segment_ids=self.batch.segment_ids.clone(),
+            labels=None if self.batch.labels is None else self.batch.labels.clone(),
         )
+        # training may move running means of aux
         before = {name: value.clone() for name, value in aux.state_dict().items()}
+
+        # the value, and whether it drew random numbers
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             begun = torch.get_rng_state()
             value = term.fn(batch, ours, theirs, aux.train(training))
             drew = not torch.equal(begun, torch.get_rng_state())
+
+        # the gradient at what it reads
         looked = ours if term.student else theirs
-        slopes: Iterator[torch.Tensor] = iter(())
+        slopes: Iterator[Tensor] = iter(())
         if looked.values and value.requires_grad:
-            slopes = iter(
-                torch.autograd.grad(
-                    value, looked.tensors(), allow_unused=True, materialize_grads=True
-                )
+            gradients = torch.autograd.grad(
+                value, looked.tensors(), allow_unused=True, materialize_grads=True
             )
+            slopes = iter(gradients)
         else:
             looked = Out(batch.layout)
         aux.load_state_dict(before)
@@ -288,7 +304,9 @@ def _laid_out(said: Out, layout: Layout, nonsense: float) -> Out:
 
 
 class BatchPair(NamedTuple):
-    """Two batches with some sequences in common: what a term's gradient at those must have in common."""
+    """Two batches with some sequences in common: what a term's gradient at those must have in
+    common.
+    """
 
     difference: str  # a key of MESSAGES
     first: Look
@@ -296,43 +314,64 @@ class BatchPair(NamedTuple):
     places: tuple[Sequence[int], Sequence[int]]
     """of the common sequences, in the first and in the second"""
 
-    def gap(self, ours: Out, theirs: Out, scaled: bool = False) -> tuple[float, str]:
-        """The largest difference at the common sequences as a part of the size there, and what it is of; where a factor is free
-        (``scaled``: means have other divisors), after the best one above 0."""
-        pairs = {}
+    def gap(self, ours: Out, theirs: Out, scaled: bool = False) -> Gap:
+        """The largest difference at the common sequences, as a part of the size there.
+
+        Args:
+            scaled: whether a factor is free, as means have other divisors; then the difference is
+                that after the best factor above 0.
+        """
+        # what both have at the common sequences
+        pairs: dict[str, list[Tensor]] = {}
         for tap in sorted(ours.values.keys() & theirs.values.keys()):
-            names = (
-                [f"{what} {tap.layer}" for what in ("queries", "keys", "values")]
-                if tap.kind == "vectors"
-                else [str(tap)]
-            )
-            cut = [by_example(out.layout, tap, out[tap]) for out in (ours, theirs)]
-            for number, name in enumerate(names):
-                pairs[name] = [
-                    torch.cat([examples[place][number].flatten() for place in places]).double()
-                    for examples, places in zip(cut, self.places, strict=True)
-                ]
-        sizes = {
-            name: max(float(side.abs().max()) for side in pair) for name, pair in pairs.items()
-        }
-        largest, where = 0.0, ""
-        for name, (first, second) in pairs.items():
+            first = self._common(ours, tap, self.places[0])
+            second = self._common(theirs, tap, self.places[1])
+            for name in first:
+                pairs[name] = [first[name], second[name]]
+        sizes = {name: max(_size(first), _size(second)) for name, (first, second) in pairs.items()}
+
+        largest = Gap(0.0, "")
+        for name, (first_values, second_values) in pairs.items():
             if sizes[name] <= NEGLIGIBLE * max(sizes.values()):
                 continue
-            factor = (
-                float((first * second).sum() / first.square().sum().clamp(min=1e-300))
-                if scaled
-                else 1.0
-            )
-            size = max(float((first * factor).abs().max()), float(second.abs().max()))
-            gap = float((first * factor - second).abs().max()) / size if factor > 0 else 1.0
-            if gap >= largest:
-                largest, where = gap, name
-        return largest, where
+            factor = _best_factor(first_values, second_values) if scaled else 1.0
+            size = max(_size(first_values * factor), _size(second_values))
+            part = _size(first_values * factor - second_values) / size if factor > 0 else 1.0
+            if part >= largest.part:
+                largest = Gap(part, name)
+        return largest
+
+    def _common(self, said: Out, tap: Tap, places: Sequence[int]) -> dict[str, Tensor]:
+        """The values of a tap at some sequences, in one vector for each of its tensors."""
+        names = [str(tap)]
+        if tap.kind == "vectors":
+            names = [f"{what} {tap.layer}" for what in ("queries", "keys", "values")]
+        examples = by_example(said.layout, tap, said[tap])
+        values = {}
+        for number, name in enumerate(names):
+            parts = [examples[place][number].flatten() for place in places]
+            values[name] = torch.cat(parts).double()
+        return values
+
+
+class Gap(NamedTuple):
+    """How much two readings differ, as a part of their size, and in what."""
+
+    part: float
+    name: str
+
+
+def _size(values: Tensor) -> float:
+    return float(values.abs().max())
+
+
+def _best_factor(first: Tensor, second: Tensor) -> float:
+    """The factor that brings the first vector nearest to the second."""
+    return float((first * second).sum() / first.square().sum().clamp(min=1e-300))
 
 
 def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
-    """In the order in which a term is judged."""
+    """The batches that are compared, in the order in which a term is judged."""
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(scene.data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -343,7 +382,10 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     def between(lengths: Sequence[int]) -> Look:
         return Look(scene, stage, [first, *(next(left[length]) for length in lengths), last], ends)
 
-    mixed, other_texts, other_lengths = between(OTHERS), between(OTHERS), between(OF_OTHER_LENGTHS)
+    # every batch has sequences of its own between the two
+    mixed = between(OTHERS)
+    other_texts = between(OTHERS)
+    other_lengths = between(OF_OTHER_LENGTHS)
     rows = [next(left[length]) for length in ALIKE]
     alike = Look(scene, stage, rows, range(len(rows)))
     alone = [Look(scene, stage, [row], (0,)) for row in rows]
@@ -361,7 +403,8 @@ def findings(scene: Scene) -> list[Finding]:
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
         where = scene.told(stage)
-        if fault := _fault_of_student(comparisons):
+        fault = _fault_of_student(comparisons)
+        if fault:
             found.append(fault.of(where))
         for name, term in stage.terms.items():
             if term.unsupported:

@@ -73,7 +73,9 @@ class Broken(Exception):
 
 
 def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
-    """Sentences of 5 to 13 tokens whose label is decided by one word among noise, or whose span is from that word to the next."""
+    """Sentences of 5 to 13 tokens whose label is decided by one word among noise, or whose span is
+    from that word to the next.
+    """
     rng = np.random.default_rng(0)
     classes = max(num_labels, 2)
     tokens, labels = [], []
@@ -191,7 +193,8 @@ class Bench:
             tensors, _ = tensors_of(_GivenTinyInputs(self, artefact))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
-        # the first dimension may be the number of examples, which blank does not know (docs/artefacts.md)
+        # the first dimension may be the number of examples, which blank does not know
+        # (docs/artefacts.md)
         ours, said = (
             {n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank)
         )
@@ -304,7 +307,9 @@ class Bench:
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:
-        """A student that had a step of every stage; where that fails, as with a term that begins late, one of the whole training."""
+        """A student that had a step of every stage; where that fails, as with a term that begins
+        late, one of the whole training.
+        """
         try:
             return self.trained(recipe=SHORT)
         except Broken:
@@ -327,7 +332,8 @@ def learned_weights(trainer: StudentTrainer) -> str:
 
 @functools.cache
 def other_student(threads: int) -> tuple[Bench, str]:
-    """A plain student that others are trained with, and what it learns alone: once for all methods of a process.
+    """A plain student that others are trained with, and what it learns alone: once for all methods
+    of a process.
 
     Args:
         threads: of torch now; with another number its bits would be others.
