@@ -506,7 +506,7 @@ def _fault(evidence: _Evidence, label: str) -> str:
     """Why a row is no candidate whatever the limits are; "" where nothing speaks against it."""
     group = evidence.group
     if any(record.point == LINEAR_IN_8_BITS for record in group.records_of(label)):
-        return f"{LINEAR_ONLY}, which is no longer made; run it again"
+        return f"{LINEAR_ONLY}; run it again"
     mute = [
         c.name
         for c in evidence.columns

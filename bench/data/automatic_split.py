@@ -79,7 +79,8 @@ def divided(examples: Split, task: Task, where: str) -> Division:
             "no fifth can be taken out; name a file to score with :validation=FILE"
         )
     train = [row for row in range(len(examples)) if row not in scored]
-    return Division(train, sorted(scored), tuple(_said(examples, task, units, scored)))
+    said = [f"{task.name}: {line}" for line in _said(examples, task, units, scored)]
+    return Division(train, sorted(scored), tuple(said))
 
 
 def _drawn(units: Sequence[_Unit], sizes: Counter[int], wanted: dict[int, int]) -> set[int]:
@@ -201,7 +202,9 @@ def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int])
     of_scored = Counter(int(examples.labels[row]) for row in scored)
     absent = []
     few = []
-    for code, name in enumerate(task.labels):
+    # the classes with the fewest scored rows first
+    for code in sorted(range(len(task.labels)), key=lambda code: (of_scored[code], code)):
+        name = task.labels[code]
         named = f"{one_line(name)} ({of_scored[code]} of {counts[code]})"
         if not of_scored[code]:
             absent.append(named)
