@@ -50,6 +50,13 @@ from bench.workflows.run import run
 ROWS = "alternatives.toml"
 QUICK, USUAL, FULL = "quick", "usual", "full"
 SEEDS = MappingProxyType({QUICK: (0,), USUAL: (0,), FULL: (0, 1, 2)})
+EXTENT_IN_WORDS = MappingProxyType(
+    {
+        QUICK: "a first look (without --quick: every row)",
+        USUAL: "every row, one seed (--quick: a first look, --full: three seeds)",
+        FULL: "every row, three seeds",
+    }
+)
 ROUNDS = 60
 """How often each model is timed: so many for a quantile of 95 %."""
 SECONDS_A_MODEL = 10.0
@@ -153,7 +160,7 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     linear_folder, linear = _with_linear(question, task, progress)
     request = replace(request, methods=f"{request.methods},{PREDICTIONS}:{linear_folder}")
     seconds = SECONDS_A_MODEL * (len(rows) + 1) + SECONDS_TO_EXPORT
-    for line in [question.extent, *said]:
+    for line in [EXTENT_IN_WORDS[question.extent], *said]:
         progress.say(f"choose: {line}")
     progress.say(f"choose: behind the plan's time about {duration(seconds)} to time and to export")
     outcome = run(request, progress, question.confirm)

@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -253,6 +254,20 @@ def test_work_of_another_process_is_seen():
     finally:
         worker.kill()
         worker.wait()
+
+
+def test_own_work_is_not_taken_for_that_of_others(tmp_path):
+    """The kernel counts a second of work, and this process did half of it."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    file = tmp_path / "stat"
+    file.write_text("cpu 0 0 0 0 0 0 0 0\n")
+    others = busy.OtherWork(file)
+    begun = time.process_time()
+    while time.process_time() - begun < 0.5:
+        pass
+    file.write_text(f"cpu {ticks} 0 0 0 0 0 0 0\n")
+    seen = others.cores() * (time.perf_counter() - others._begun)
+    assert seen == pytest.approx(0.5, abs=0.1)
 
 
 def test_a_machine_that_does_not_tell_is_not_called_idle(tmp_path):
