@@ -83,21 +83,25 @@ def leaderboard(group: ReportGroup) -> Table | None:
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
+    return Table("Leaderboard", columns, lines, (_note(group),), file="leaderboard")
+
+
+def _note(group: ReportGroup) -> str:
+    """What ranks and signs mean, where there are some."""
+    note = "Rows with all results, in percent, with 95 % intervals."
+    # the summary above says why there are no ranks
+    if group.no_verdict:
+        return note
+    tests = "the mean of a row is one test"
     # where one column alone is no noise, its verdict is that of the differences between systems
-    tests = (
-        f"the verdict is adjusted (Holm) over {len(group.columns)} columns"
-        if count == 1 < len(group.columns)
-        else ""
-    )
-    note = (
-        "Rows with all results, in percent, with 95 % intervals. Rows of one rank: the interval of their difference to the first of "
+    if len(group.averaged) == 1 < len(group.columns):
+        tests = f"the verdict is adjusted (Holm) over {len(group.columns)} columns"
+    return (
+        f"{note} Rows of one rank: the interval of their difference to the first of "
         "them contains 0 (not adjusted); a dash: fewer seeds, or suspect answers in a row that would be first. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests or 'the mean of a row is one test'}. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}; {tests}. No sign: not tested."
     )
-    if group.no_verdict:
-        note = f"Rows with all results, in percent, with 95 % intervals. {group.no_verdict}"
-    return Table("Leaderboard", columns, lines, (note,), file="leaderboard")
 
 
 def _difference(tested: TableCell) -> TableCell:
