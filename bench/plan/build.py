@@ -64,7 +64,7 @@ def build(request: Request) -> Plan:
     own_metrics = load_metrics(request.metric)
     rows, given, in_8_bits, _, by_all = parse_rows(request.methods)
     wanted = expand(request.tasks, request.offline)
-    request = without_auto(request)
+    request = without_auto(request, [*given, *_own_methods(rows)])
     numeric = numeric_of(request)
     tasks, absent = plan_tasks(request, wanted, numeric)
     own_texts, why_others = training_texts(request, tasks, DEFAULT_CORPUS_BUDGET)
@@ -431,12 +431,16 @@ def numeric_of(request: Request) -> NumericIdentity:
     )
 
 
-def without_auto(request: Request) -> Request:
+def without_auto(request: Request, own: Sequence[str] = ()) -> Request:
     """The request with the real data and teacher in the place of ``auto`` where there is an accelerator, and they were downloaded before
     or the hub answers; else with the offline pair, and a note that says why.
 
+    Args:
+        own: what the user brings besides the teacher, as it was typed: finished models, predictions, methods.
+
     Raises:
-        InputError: under CI (the variable CI is set), where one types what one means.
+        InputError: under CI (the variable CI is set), where one types what one means. Also without real data where the user brings
+            something of his own: generated data would make it another experiment.
     """
     if AUTO not in (request.data, request.teacher):
         return request
@@ -464,9 +468,36 @@ def without_auto(request: Request) -> Request:
         why = "there is no accelerator"
     elif request.offline:
         why = "--offline was typed"
+    if request.data == AUTO:
+        _refuse_generated_data(request, own, why)
     note = f"{why}, so auto chose {' and '.join(f'{name} {chosen[name]}' for name in asked)}. For the real thing type "
     note += " ".join(f"--{name} {real[name]}" for name in asked)
     return replace(request, **{name: chosen[name] for name in asked}, notes=(*request.notes, note))  # type: ignore[arg-type]
+
+
+def _own_methods(rows: Sequence[MethodRow]) -> list[str]:
+    """The spellings of rows whose methods do not come with this program."""
+    return [row.spelling for row in rows if type(row.method).__module__.split(".")[0] != "methods"]
+
+
+def _refuse_generated_data(request: Request, own: Sequence[str], why: str) -> None:
+    """Whether ``auto`` may choose generated data.
+
+    Args:
+        own: what the user brings besides the teacher.
+        why: ``auto`` does not choose the real ones.
+
+    Raises:
+        InputError: the user brings something of his own.
+    """
+    brought = list(own)
+    if Path(request.teacher).expanduser().is_dir():
+        brought.append(f"--teacher {request.teacher}")
+    if brought:
+        raise InputError(
+            f"{brought[0]}: {why}, so --data auto would mean generated sentences; add --data hub "
+            "(GLUE) or --data sample (the generated ones)"
+        )
 
 
 def _is_cached(request: Request) -> bool:

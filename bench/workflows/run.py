@@ -55,7 +55,7 @@ def run(
     cells = [planned.cell for planned in outcome.plan.cells]
     written = write_groups(store, plan.request.reports, cells, plan.labels, plan.request.latex)
     outcome.reports = [path for path, _ in written]
-    outcome.shown = [shown(group, cells, plan.request.results) for _, group in written]
+    outcome.shown = [shown(group, cells, plan.request) for _, group in written]
     for path in outcome.reports:
         progress.say(f"report: {path}")
     return outcome

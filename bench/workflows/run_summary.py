@@ -10,21 +10,30 @@ from pathlib import Path
 from typing import Any
 
 from bench.make.work import FailedCell
+from bench.plan.request import HUB, HUB_TEACHER, Request
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
+from bench.record.task_facts import SAMPLE
 from bench.report.escape import flat
 from bench.report.groups import ReportGroup
 from bench.report.render import to_markdown
 from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
 from bench.report.tables.leaderboard import summary
+from bench.report.tables.parts import listed
 
 TERMINAL = 100
 """Characters of a line in a terminal."""
+MOST_NAMED = 4
+"""Rows or tasks that a sentence names; of more it says how many there are."""
 
 
-def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
-    """The report's first table with the rows of some cells, and the command that compares the two best of them."""
+def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
+    """The report's first table with the rows of some cells, and what to type next.
+
+    That is the command that compares the two rows of the highest means; on generated data a plan of
+    the same rows on real data.
+    """
     named = {cell.label for cell in cells}
     of_rows = {label: {r.cell.label for r in group.records_of(label)} for label in group.systems}
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
@@ -37,10 +46,13 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
         if line.label in (*kept, group.baseline_name)
     ]
     lines += [to_markdown(replace(table, lines=own, width=TERMINAL)), ""]
-    lines.append(
-        "Percent, development sets. Bold: the best student of a column, and means whose difference to the"
-    )
-    lines.append("best one may be chance. The report has the footnotes.")
+    read = "Percent, development sets."
+    if any(cell.bold for line in own for cell in line.cells):
+        read += (
+            " Bold: the best student of a column, and means whose difference to the best one may "
+            "be chance."
+        )
+    lines.append(textwrap.fill(f"{read} The report has the footnotes.", TERMINAL))
     further = len(group.systems) - len(kept)
     if further:
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
@@ -49,29 +61,49 @@ def shown(group: ReportGroup, cells: Sequence[Cell], results: Path) -> str:
             textwrap.fill(f"- {flat(sentence)}", TERMINAL, subsequent_indent="  ")
             for sentence in summary(group)
         ]
-    # the two students of the highest mean over the columns of these tasks; of one student alone, it and the teacher
-    columns = [
-        column
-        for column in group.columns
-        if column.task in {task for cell in cells for task in cell.tasks}
-    ]
-    whole = [
-        label
-        for label in kept
-        if columns and all((label, column) in group.summaries for column in columns)
-    ]
-    means = {
-        label: sum(group.summaries[label, column].mean for column in columns) for label in whole
-    }
-    students = sorted(
-        (label for label in means if label != TEACHER), key=lambda label: -means[label]
-    )
-    best = [*students[:2], *([TEACHER] if TEACHER in means and len(students) == 1 else [])]
-    if len(best) == 2:
-        words = ["python", "-m", "bench", "compare", *best, "--results", str(results)]
+    if group.facts.source == SAMPLE:
+        lines += _for_a_real_answer(group, kept, request)
+    elif pair := _two_to_compare(group, kept, cells):
+        words = ["python", "-m", "bench", "compare", *pair, "--results", str(request.results)]
         words += own_metrics(group)
         lines.append(f"next: {shlex.join(words)}")
     return "\n".join(lines)
+
+
+def _for_a_real_answer(group: ReportGroup, kept: Sequence[str], request: Request) -> list[str]:
+    """How a run on generated data ends: that it works, what it trained, and what to type next."""
+    rows = [group.called(label) for label in kept if label != TEACHER]
+    if len(rows) > MOST_NAMED:
+        rows = [f"{len(rows)} rows"]
+    tasks = group.shown_tasks
+    if len(tasks) > MOST_NAMED:
+        tasks = [f"{len(tasks)} tasks"]
+    text = f"It works: {listed(rows)} learned {listed(tasks)} from generated sentences."
+    # tasks whose answers are texts have no teacher
+    if group.writes:
+        return [text]
+    text += " For a real answer plan the same rows on GLUE with BERT-base; the plan says how long it takes."
+    words = ["python", "-m", "bench", "plan", "--methods", request.methods]
+    words += ["--tasks", request.tasks, "--data", HUB, "--teacher", HUB_TEACHER]
+    words += ["--seeds", "0,1,2"]
+    return [textwrap.fill(text, TERMINAL), f"next: {shlex.join(words)}"]
+
+
+def _two_to_compare(
+    group: ReportGroup, kept: Sequence[str], cells: Sequence[Cell]
+) -> Sequence[str]:
+    """The two students of the highest mean over the columns of these cells' tasks; of one student
+    alone, it and the teacher. Nothing where there are no two."""
+    asked = {task for cell in cells for task in cell.tasks}
+    columns = [column for column in group.columns if column.task in asked]
+    means: dict[str, float] = {}
+    for label in kept:
+        if columns and all((label, column) in group.summaries for column in columns):
+            means[label] = sum(group.summaries[label, column].mean for column in columns)
+    students = sorted(means.keys() - {TEACHER}, key=lambda label: -means[label])
+    if len(students) == 1 and TEACHER in means:
+        return [*students, TEACHER]
+    return students[:2] if len(students) > 1 else ()
 
 
 def pretrained_line(title: str, body: Mapping[str, Any]) -> str:

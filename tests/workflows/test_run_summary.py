@@ -11,10 +11,12 @@ import factories
 import pytest
 import tiny
 
+from bench.plan.request import Request, parse_seeds
 from bench.record.store import Store
 from bench.report.groups import groups
+from bench.report.tables.registry import make_tables
 from bench.report.write import write_reports
-from bench.workflows.run_summary import TERMINAL
+from bench.workflows.run_summary import TERMINAL, shown
 
 PLAIN = f"{tiny.SHAPE}:start=random"
 SPELLED = "ffn=24:heads=4:hidden=12:layers=2:start=random"
@@ -59,6 +61,29 @@ def test_a_run_ends_with_its_table_and_a_command_that_works(bench, common, tmp_p
     assert compared.returncode == 0, compared.stderr
     assert f"kd:{SPELLED}" in compared.stdout
     assert "rte" in compared.stdout
+
+
+def test_a_run_on_generated_data_ends_with_what_to_type_for_a_real_answer():
+    records = [
+        factories.record(row, data="sample-v2", score=score)
+        for row, score in (("teacher", 0.9), ("kd", 0.8), ("tinybert", 0.7))
+    ]
+    (group,) = groups(records)
+    make_tables(group, {})
+    request = Request(methods="kd,tinybert", tasks="rte", data="auto")
+    said = shown(group, [record.cell for record in records], request)
+    *_, works, again, command = said.splitlines()
+    assert f"{works} {again}".startswith(
+        "It works: kd and tinybert learned sample-rte from generated sentences. For a real answer"
+    )
+    assert command == (
+        "next: python -m bench plan --methods kd,tinybert --tasks rte --data hub "
+        "--teacher bert-base-uncased --seeds 0,1,2"
+    )
+    assert not re.search(r"Bold|\*\*|\bBest\b|bench compare", said)
+    assert all(len(line) <= TERMINAL for line in said.splitlines() if line != command)
+    # it is one of this program's commands
+    assert len(parse_seeds(shlex.split(command)[-1])) == 3
 
 
 @pytest.mark.slow

@@ -103,23 +103,27 @@ def leaderboard(group: ReportGroup) -> Table | None:
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
+    notes = (_note(group), *one_search(group))
+    return Table("Leaderboard", columns, lines, notes, file="leaderboard")
+
+
+def _note(group: ReportGroup) -> str:
+    """What bold, nearness and signs mean, where there are some."""
+    note = "Rows with all results, in percent, with 95 % intervals."
+    # the summary above says why there are no verdicts
+    if group.no_verdict:
+        return note
+    tests = "the mean of a row is one test"
     # where one column alone is no noise, its verdict is that of the differences between systems
-    tests = (
-        f"the verdict is adjusted (Holm) over {len(group.columns)} columns"
-        if count == 1 < len(group.columns)
-        else ""
-    )
-    note = (
-        "Rows with all results, in percent, with 95 % intervals. In bold is the highest mean, without suspect predictions; it says nothing "
-        f"of the rows near it. {WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
+    if len(group.averaged) == 1 < len(group.columns):
+        tests = f"the verdict is adjusted (Holm) over {len(group.columns)} columns"
+    return (
+        f"{note} In bold is the highest mean, without suspect predictions; it says nothing of the rows near it. "
+        f"{WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
         "(two one-sided tests; not adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; "
-        f"{tests or 'the mean of a row is one test'}. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests}. No sign: not tested."
     )
-    if group.no_verdict:
-        note = f"Rows with all results, in percent, with 95 % intervals. {group.no_verdict}"
-    return Table("Leaderboard", columns, lines, (note, *one_search(group)), file="leaderboard")
 
 
 def _difference(tested: TableCell) -> TableCell:
