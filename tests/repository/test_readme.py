@@ -270,7 +270,7 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
     assert len(marked) == 3
     assert marked.count(None) == 1
     for marker in (pages.SUMMARY, pages.MEANS, pages.DIFFERENCES):
-        assert sum(len(marker.findall(page.read_text())) for page in pages.PAGES) == 1
+        assert sum(len(marker.findall(page.read_text())) for page in pages.PAGES) >= 1
 
 
 def known_options(words: list[str]) -> set[str]:
