@@ -444,7 +444,7 @@ def test_a_row_that_cannot_take_a_family_says_why():
         with pytest.raises(MethodError, match=f"{name} takes .*modernbert, whose layers differ"):
             methods.get(name)().requires(modern)
     assert methods.get("mtdnn")().requires(modern), "taken whole"
-    with pytest.raises(MethodError, match="mtdnn takes .*modernbert, whose layers differ"):
+    with pytest.raises(MethodError, match=r"mtdnn takes .*modernbert, whose layers differ"):
         methods.get("mtdnn")(layers=2).requires(modern)
 
 
