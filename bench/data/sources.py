@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.data import sample_pairs, sample_suite
+from bench.data import sample_suite
 from bench.data.automatic_split import divided
 from bench.data.example_files import check_shards
 from bench.data.hub import converted, downloaded
@@ -66,7 +66,9 @@ class Sample(DataSource):
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
         return (
-            not task.repository if task.writes else _place(task, wanted)[:2] in sample_suite.SPLITS
+            not task.repository
+            if task.writes
+            else _place(task, wanted)[:2] in sample_suite.examples()
         )
 
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
@@ -76,11 +78,11 @@ class Sample(DataSource):
             )
         config, split, labelled = _place(task, wanted)
         if task.writes:
-            first, second = zip(*sample_pairs.generate(split), strict=True)
+            first, second = zip(*sample_suite.pairs()[split], strict=True)
             return _with_counts(
                 Split(list(first), list(second), None, range(len(first))), task, wanted
             )
-        rows = sample_suite.generate(config, split)
+        rows = sample_suite.examples()[config, split]
         return Split(
             [row.first for row in rows],
             [row.second or "" for row in rows] if len(task.columns) == 2 else None,
@@ -245,9 +247,11 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     if task.files:
         return Folder("own files", f"own-{task.name}")
     if data == "sample":
-        suite = f"sample pairs {sample_pairs.VERSION}"
+        suite = f"sample pairs {sample_suite.PAIRS_VERSION}"
         return (
-            Sample(suite, suite.replace(" ", "-"), sample_pairs.EPOCHS) if task.writes else Sample()
+            Sample(suite, suite.replace(" ", "-"), sample_suite.PAIRS_EPOCHS)
+            if task.writes
+            else Sample()
         )
     root = Path(data).expanduser()
     if data == "hub" and task.writes:

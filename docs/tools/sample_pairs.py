@@ -1,4 +1,6 @@
-"""Sentences in two word orders, generated: English, and its words with the verb at the end. It is no corpus, and no table may call it one.
+"""How the sample pairs were made: ``python docs/tools/sample_pairs.py`` writes ``bench/data/sample/pairs.parquet`` anew.
+
+They are sentences in two word orders: English, and its words with the verb at the end. They are no corpus, and no table may call them one.
 
 The second sentence follows from the first alone: the time goes to the front and the verb to the end, adjectives stand behind their
 nouns, a particle says each noun's part, and the verb is its stem with the time of the action behind it. So what is written hangs on
@@ -10,11 +12,12 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from bench.data.sample_suite import ADJECTIVES, OBJECTS, PEOPLE, PLACES
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sample_suite import ADJECTIVES, OBJECTS, PEOPLE, PLACES
 
-VERSION = "v1"
-EPOCHS = 30.0
-"""Of students that begin with random weights."""
+from bench.data.sample_suite import FOLDER, PAIRS, PAIRS_VERSION
+
 ROWS = {"train": 300, "validation": 500}
 """So few that a student alone does not learn all of it."""
 VERBS = {
@@ -52,10 +55,16 @@ def generate(split: str) -> tuple[tuple[str, str], ...]:
     Raises:
         KeyError: there is no such split.
     """
-    wanted, rng = sum(ROWS.values()), random.Random(VERSION)
+    wanted, rng = sum(ROWS.values()), random.Random(PAIRS_VERSION)
     pairs: dict[str, str] = {}
     while len(pairs) < wanted:
         source, target = _pair(rng)
         pairs[source] = target
     rows, ends = list(pairs.items()), ROWS["train"]
     return tuple({"train": rows[:ends], "validation": rows[ends:]}[split])
+
+
+if __name__ == "__main__":
+    rows = [(split, *pair) for split in ROWS for pair in generate(split)]
+    columns = dict(zip(["split", "first", "second"], zip(*rows, strict=True), strict=True))
+    pq.write_table(pa.table(columns), FOLDER / PAIRS, compression="zstd")
