@@ -441,10 +441,10 @@ def test_sdpa_of_an_mpnet_is_one_and_answers_as_eager(name, batch, monkeypatch):
 def test_a_row_that_cannot_take_a_family_says_why():
     modern = AutoConfig.for_model("modernbert", num_hidden_layers=4)
     for name in ("distilbert", "moebert", "fisher", "cofi", "dynabert", "fastbert", "q8bert"):
-        with pytest.raises(MethodError, match=f"{name} takes .*modernbert, whose layers differ"):
+        with pytest.raises(MethodError, match=rf"{name} takes .*modernbert, whose layers differ"):
             methods.get(name)().requires(modern)
     assert methods.get("mtdnn")().requires(modern), "taken whole"
-    with pytest.raises(MethodError, match="mtdnn takes .*modernbert, whose layers differ"):
+    with pytest.raises(MethodError, match=r"mtdnn takes .*modernbert, whose layers differ"):
         methods.get("mtdnn")(layers=2).requires(modern)
 
 
