@@ -16,9 +16,9 @@ epoch counts, theirs the best one on development examples.
 Ours in the second stage, where the pruned model is trained on: the run's batches and a linear
 schedule, theirs batches of 64 and a constant rate; and only layers with an attention are matched,
 where theirs, which folds the masks into the weights before it, may match every layer.
-Teachers of RoBERTa, ELECTRA and MPNet are pruned alike; each head of an MPNet that stays keeps its row of the bias of
-relative positions. ModernBERT's LayerNorms stand before its blocks, which leave the states as they are when they are pruned: no
-choice of the authors says what becomes of them.
+Teachers of RoBERTa, ELECTRA and MPNet are pruned alike; each head of an MPNet that stays keeps its
+row of the bias of relative positions. ModernBERT's LayerNorms stand before its blocks, which leave
+the states as they are when they are pruned: no choice of the authors says what becomes of them.
 Ours at the beginning: ``whole_until`` of the first stage distils alone. Their script has a number of
 epochs for it that their code does not read: it distils alone for 100 steps.
 A slip of theirs that is not here: the mask of the layers that have an attention is laid over the
@@ -179,7 +179,8 @@ def masked_layer(
     attends: bool,
     feeds: bool,
 ) -> Callable[..., Tensor]:
-    """A layer of the model with its masks as a function of states [1, T, W]; without attention, or network, the states pass."""
+    """A layer of the model with its masks as a function of states [1, T, W]; without attention, or
+    network, the states pass."""
     context, names = family_of(model).context, attention_names(model)
     *_, writing, norm = names.parts(layer)
     dropout = layer.get_submodule(names.dropout)

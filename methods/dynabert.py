@@ -13,8 +13,9 @@ teacher teaches in both stages, where the paper's second one learns from the mod
 ``examples`` training examples, one by one (theirs of batches of development examples, with their labels), a neuron's by what it gives,
 theirs by its weights before and behind; means over real tokens, theirs over padded ones. The augmented data of the paper are
 ``--augment masked``; without them the code's first stage learns from labels alone, ours from the teacher. No last fine-tuning on labels.
-Teachers of RoBERTa, ELECTRA and MPNet are cut alike; each head of an MPNet reads its row of the bias of relative positions,
-wherever it is put. ModernBERT's matrices hold queries, keys and values of all heads, and its layers differ in kind.
+Teachers of RoBERTa, ELECTRA and MPNet are cut alike; each head of an MPNet reads its row of the
+bias of relative positions, wherever it is put. ModernBERT's matrices hold queries, keys and values
+of all heads, and its layers differ in kind.
 Ours too: the last checkpoint counts, theirs the one with the best sum of development scores over all
 parts; of a regression (STS-B) the answers learn by squared error, where the code has no loss of
 answers at all. A slip of theirs that is not here: gradients are never set to zero while importance
@@ -95,8 +96,9 @@ class Importance(ComputedArtefact):
 def rewired(
     family: str, weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor
 ) -> dict[str, Tensor]:
-    """The weights of a classifier with the heads and neurons of each layer from the most important one down: the same function. Of a
-    ``family`` whose layers share a bias of each head, each layer says whose row is each head's."""
+    """The weights of a classifier with the heads and neurons of each layer from the most important
+    one down: the same function. Of a ``family`` whose layers share a bias of each head, each layer
+    says whose row is each head's."""
     weights = dict(weights)
     names = cast(AttentionNames, FAMILIES[family].attention)
     for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
@@ -130,7 +132,8 @@ def units(width: float, config: Any) -> tuple[int, int]:
 
 
 class Running(nn.Module):
-    """A layer as its family runs it: so that its weights can be replaced for one pass, also where that is not its own ``forward``."""
+    """A layer as its family runs it: so that its weights can be replaced for one pass, also where
+    that is not its own ``forward``."""
 
     def __init__(self, family: Family, layer: nn.Module) -> None:
         super().__init__()
@@ -141,7 +144,8 @@ class Running(nn.Module):
 
 
 def narrowed(model: Any, layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
-    """A layer of the model with its first so many heads and neurons alone, as a function of states [1, T, W]; gradients reach the layer."""
+    """A layer of the model with its first so many heads and neurons alone, as a function of states
+    [1, T, W]; gradients reach the layer."""
     names = attention_names(model)
     rows = heads * layer.get_submodule(names.own).attention_head_size
     first = dict.fromkeys(names.reading, rows) | {"intermediate.dense": neurons}
@@ -163,7 +167,8 @@ def narrowed(model: Any, layer: Any, heads: int, neurons: int) -> Callable[..., 
 
 
 class Adaptive(Around):
-    """A classifier that trains as one of its parts at a time: ``parts`` are their widths and depths, ``part`` that of the last pass."""
+    """A classifier that trains as one of its parts at a time: ``parts`` are their widths and
+    depths, ``part`` that of the last pass."""
 
     def __init__(self, whole: PreTrainedModel) -> None:
         super().__init__(whole)

@@ -15,8 +15,8 @@ of steps is used; its rise takes 6 % of the training, ours 10 %). ``dropout=true
 code's dropout and its fall of the rate. The code has no clipping, no correction of Adam's bias, an eps of 1e-6, and a
 weight decay that never takes effect; ours are the recipe's. A regression has no entropy: its branches learn by mean squared error, and
 every sequence goes to the end at every speed below 1.
-Teachers of RoBERTa, ELECTRA and MPNet have the same branches. A ModernBERT's states are normalised behind its last layer alone:
-what a branch should read of the others is nowhere said.
+Teachers of RoBERTa, ELECTRA and MPNet have the same branches. A ModernBERT's states are normalised
+behind its last layer alone: what a branch should read of the others is nowhere said.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ As in the authors' code, where the paper does not say it or says otherwise:
   also stops where it does not converge; ours is exact.
 - A head costs 4 W D + 2 S D multiply-accumulates a token, a neuron 2 W, S the mean length.
 
-Teachers of RoBERTa, ELECTRA and MPNet are pruned alike; each head of an MPNet that stays keeps its row of the bias of
-relative positions. ModernBERT has gated networks, in which a neuron is two rows of one matrix.
+Teachers of RoBERTa, ELECTRA and MPNet are pruned alike; each head of an MPNet that stays keeps its
+row of the bias of relative positions. ModernBERT has gated networks, in which a neuron is two rows
+of one matrix.
 
 Ours: gradients of single examples (the code has those of batches of 32); the first ``examples``
 training examples in their order, 2,048 of them, where the code draws them; every layer keeps at

@@ -15,15 +15,16 @@ or over the mean of its sequence's (without [PAD]), the likeliest expert, whose 
 tables of ``balanced`` differ between layers only in the order of equals, and unseen tokens are dealt at random).
 With one sentence in a batch the code of ``sentence`` leaves the gate's probability out; ours always
 multiplies with it.
-Teachers of RoBERTa, ELECTRA and MPNet have their own networks dealt in the same way. ModernBERT's networks are gated: a
-neuron is two rows of one matrix there, and equation 5 does not say what it is worth.
-Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in their order, where the code
-takes all examples of its set. Variants made by augmentation count too: with 20 variants of each example the first 2,048 hold
-some 98 that are not variants. ``importance_rows=validation`` has the same limit, and reads the first evaluation set
-only (of mnli the matched one; the code sums over both).
-Weight decay is 0.01 by every recipe, also by ``--recipe paper``, which takes epochs, rate and the missing warm-up from
-the paper's appendix B; its table 7 has a decay of 0 for MRPC and QQP and for all other tasks of GLUE but RTE. Its
-batches (8 to 64), its lengths (512 for all but MNLI and QQP) and its lambdas are left out too: those of the run are
+Teachers of RoBERTa, ELECTRA and MPNet have their own networks dealt in the same way. ModernBERT's
+networks are gated: a neuron is two rows of one matrix there, and equation 5 does not say what it is
+worth. Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in
+their order, where the code takes all examples of its set. Variants made by augmentation count too:
+with 20 variants of each example the first 2,048 hold some 98 that are not variants.
+``importance_rows=validation`` has the same limit, and reads the first evaluation set only (of mnli
+the matched one; the code sums over both). Weight decay is 0.01 by every recipe, also by ``--recipe
+paper``, which takes epochs, rate and the missing warm-up from the paper's appendix B; its table 7
+has a decay of 0 for MRPC and QQP and for all other tasks of GLUE but RTE. Its batches (8 to 64),
+its lengths (512 for all but MNLI and QQP) and its lambdas are left out too: those of the run are
 shared by all rows. ``methods/experiments/moebert.toml`` has all of these numbers, task by task.
 """
 
@@ -325,7 +326,8 @@ class TokensSeen:
 
 
 class WithExperts(nn.Module):
-    """Every layer of the body has experts in the place of its feed-forward network; a mix-in, named first."""
+    """Every layer of the body has experts in the place of its feed-forward network; a mix-in, named
+    first."""
 
     base_model: Any
 
@@ -453,8 +455,9 @@ class MoEBERT(Method):
             raise MethodError(f"shared_size={self.shared_size} should not be below -1")
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
-        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher's layers are of another form; an
-        expert has no shared neurons, or none of its own; the experts would need more neurons than the teacher has."""
+        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher's
+        layers are of another form; an expert has no shared neurons, or none of its own; the experts
+        would need more neurons than the teacher has."""
         require_layers(teacher, self.name)
         neurons = teacher.intermediate_size
         size = self.expert_size or neurons // self.experts

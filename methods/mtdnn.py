@@ -12,8 +12,9 @@ task; the encoder begins as the un-tuned teacher. By the common recipe the optim
 paper`` the paper's Adamax. Every task has its ensemble here; where the paper's task has none, it learns from the
 labels. Dropping a term leaves the other at its weight: "w/o distillation" has the labels at 0.5 (with ``loss=code``
 at 1).
-RoBERTa, ELECTRA and MPNet have a layer in their heads that is BERT's pooler: each task has its own. A ModernBERT is taken whole
-alone (``layers=0``): its layers differ in kind, so that the first of them are another network.
+RoBERTa, ELECTRA and MPNet have a layer in their heads that is BERT's pooler: each task has its own.
+A ModernBERT is taken whole alone (``layers=0``): its layers differ in kind, so that the first of
+them are another network.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from methods.core.terms import LOGITS, hard
 
 
 class HeadOfEachTask(TaskHead):
-    """As many heads as tasks. Each is what the family has above its encoder: a linear layer, or one after a layer that BERT has as its
-    pooler, in the encoder that all tasks share."""
+    """As many heads as tasks. Each is what the family has above its encoder: a linear layer, or one
+    after a layer that BERT has as its pooler, in the encoder that all tasks share."""
 
     def __init__(self, config: PretrainedConfig, tasks: Mapping[str, int], kind: type) -> None:
         super().__init__()

@@ -6,9 +6,9 @@ Softmax, LayerNorm and gelu are not rounded.
 Ours, where the code is another: activations are rounded by the largest number of each token, theirs by a moving average over batches
 that stays fixed afterwards; each row of an embedding has its own scale, theirs one for the matrix. By default their code also rounds
 what every linear layer gives; which layers of a model do is in a configuration that we have not seen: here queries, keys and values.
-Of RoBERTa, ELECTRA and MPNet the same parts are rounded, MPNet's bias of relative positions as an embedding of 32 rows. ModernBERT has
-queries, keys and values in one matrix, which would share a scale.
-``weight_bits`` below 8 is Q8BERT with fewer bits: the paper has 8.
+Of RoBERTa, ELECTRA and MPNet the same parts are rounded, MPNet's bias of relative positions as an
+embedding of 32 rows. ModernBERT has queries, keys and values in one matrix, which would share a
+scale. ``weight_bits`` below 8 is Q8BERT with fewer bits: the paper has 8.
 """
 
 from __future__ import annotations

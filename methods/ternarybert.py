@@ -14,8 +14,9 @@ the classification layer are not; queries, keys and values are rounded as they l
 activations have symmetric steps (the min-max steps that are in the code too are not used by its
 layers); weights and activations are cut at ``clip``; ``weight_bits=8`` is their other choice. STS-B
 learns from the teacher's score.
-Of RoBERTa, ELECTRA and MPNet the same parts are rounded: the first layer of their heads is BERT's pooler, and MPNet's bias of relative
-positions stays as positions do. ModernBERT has queries, keys and values in one matrix, which would share a scale.
+Of RoBERTa, ELECTRA and MPNet the same parts are rounded: the first layer of their heads is BERT's
+pooler, and MPNet's bias of relative positions stays as positions do. ModernBERT has queries, keys
+and values in one matrix, which would share a scale.
 Ours, where the code is another: a scale of activations for each token, theirs one for the whole
 batch, whose answers depend on their neighbours; attention probabilities are not rounded; means over
 real tokens, theirs over padded ones; the last checkpoint, theirs the best one on development

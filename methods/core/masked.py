@@ -100,8 +100,8 @@ class TeacherHead(PretrainingStage):
         embedded = getattr(teacher, "embedding_size", teacher.hidden_size)
         if embedded > teacher.hidden_size:
             raise MethodError(
-                f"a masked-language head needs states as wide as the word embeddings; this teacher's "
-                f"have {teacher.hidden_size} and {embedded}"
+                "a masked-language head needs states as wide as the word embeddings; this "
+                f"teacher's have {teacher.hidden_size} and {embedded}"
             )
         return (TeacherWeights(tuned=False),)
 

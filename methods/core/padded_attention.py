@@ -1,4 +1,5 @@
-"""Attention of padded input, for measuring: transformers has no ``scaled_dot_product_attention`` for MPNet."""
+"""Attention of padded input, for measuring: transformers has no ``scaled_dot_product_attention``
+for MPNet."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from methods.core.families import bias_of_heads
 
 
 class FusedHeads(MPNetSelfAttention):
-    """An MPNet's attention by ``scaled_dot_product_attention``: the bias of positions and the mask are added to its scores."""
+    """An MPNet's attention by ``scaled_dot_product_attention``: the bias of positions and the mask
+    are added to its scores."""
 
     def forward(
         self,
@@ -21,7 +23,8 @@ class FusedHeads(MPNetSelfAttention):
         output_attentions: Any = False,
         **kwargs: Any,
     ) -> tuple[Tensor]:
-        """[B, L, W] states -> ([B, L, W] of the writing layer,). The mask is what eager attention adds: 0, or very little."""
+        """[B, L, W] states -> ([B, L, W] of the writing layer,). The mask is what eager attention
+        adds: 0, or very little."""
         q_BHLD, k_BHLD, v_BHLD = (
             part(hidden_states).unflatten(-1, (-1, self.attention_head_size)).transpose(1, 2)
             for part in (self.q, self.k, self.v)
@@ -40,7 +43,8 @@ class FusedHeads(MPNetSelfAttention):
 
 
 def attend_by(model: Any, kernel: str) -> None:
-    """Let a model attend by ``eager`` or ``sdpa`` where its input is padded. An MPNet that is given sdpa keeps it: give a copy."""
+    """Let a model attend by ``eager`` or ``sdpa`` where its input is padded. An MPNet that is given
+    sdpa keeps it: give a copy."""
     parts = [part for part in model.modules() if isinstance(part, MPNetSelfAttention)]
     if not parts:
         model.set_attn_implementation(kernel)

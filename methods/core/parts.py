@@ -47,7 +47,8 @@ def opened_by_transformers(model: Classifier) -> Classifier:
 
 
 def config_in(kind: type[PretrainedConfig], family: str) -> Any:
-    """A configuration of our own, made for BERT; of another family that family's, with the same further fields."""
+    """A configuration of our own, made for BERT; of another family that family's, with the same
+    further fields."""
     if family == "bert":
         return kind
     model_type = f"{kind.model_type.removesuffix('bert').removesuffix('_')}_{family}"
@@ -67,8 +68,9 @@ def config_in(kind: type[PretrainedConfig], family: str) -> Any:
 
 
 def in_every_family(model: Classifier) -> Classifier:
-    """:func:`opened_by_transformers`, for a class of our own over a BERT and for its like over every other family of
-    :data:`methods.core.families.LAYERED`: the same first bases, then transformers' own class. What it does stands in the first bases."""
+    """:func:`opened_by_transformers`, for a class of our own over a BERT and for its like over
+    every other family of :data:`methods.core.families.LAYERED`: the same first bases, then
+    transformers' own class. What it does stands in the first bases."""
     *own, _ = opened_by_transformers(model).__bases__
     answers_questions = model.__name__.endswith("ForQuestionAnswering")
     heads: Any = (
@@ -86,7 +88,8 @@ def in_every_family(model: Classifier) -> Classifier:
             "__module__": model.__module__,
             "__doc__": model.__doc__,
             "config_class": config,
-            # transformers reads it off the file of a class; the attention is in the file of the class beneath
+            # transformers reads it off the file of a class; the attention is in the file of the
+            # class beneath
             "_can_set_attn_implementation": base._can_set_attn_implementation,
         }
         made: Any = opened_by_transformers(type(name, (*own, base), members))
@@ -232,8 +235,12 @@ def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
     return layers or max(1, depth // 2)
 
 
-WHY_NOT_MODERNBERT = ", whose layers differ in kind and have one matrix for queries, keys and values, and gated networks"
-"""Layers without the others would see other tokens, and heads or neurons have no rows of their own in its matrices."""
+WHY_NOT_MODERNBERT = (
+    ", whose layers differ in kind and have one matrix for queries, keys and values, "
+    "and gated networks"
+)
+"""Layers without the others would see other tokens, and heads or neurons have no rows of their own
+in its matrices."""
 
 
 def require_layers(teacher: PretrainedConfig, method: str) -> None:
@@ -313,7 +320,8 @@ def new_classifier(setup: Setup, layers: int) -> Any:
 
 
 def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
-    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
+    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head
+    that they lack is new."""
     model = new_classifier(setup, layers)
     load_checked(
         model,

@@ -1,4 +1,5 @@
-"""A model whose weight matrices have few bits: rounded in every training step, shipped as small whole numbers with their scales.
+"""A model whose weight matrices have few bits: rounded in every training step, shipped as small
+whole numbers with their scales.
 
 The forward pass reads the rounded matrices, the backward pass counts the rounding as the identity (straight-through), so what is
 trained stays precise. What linear layers read is rounded too, for each token by its own largest number, so that no answer depends on
@@ -137,8 +138,9 @@ class QuantizedEmbedding(Quantized, nn.Embedding):
 
 
 def quantize(model: Any, config: QuantizedBertConfig) -> None:
-    """Round the linear layers of encoder and pooler and the word embeddings; with ``rounds_all`` every other matrix too, MPNet's bias
-    of relative positions among them. What BERT has as its pooler is the first layer of other families' heads."""
+    """Round the linear layers of encoder and pooler and the word embeddings; with ``rounds_all``
+    every other matrix too, MPNet's bias of relative positions among them. What BERT has as its
+    pooler is the first layer of other families' heads."""
     body = model.base_model
     head = getattr(model, "classifier", None)
     wholes = [

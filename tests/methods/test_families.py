@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import load_file
 from tiny_training import built
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoConfig, AutoModelForSequenceClassification
+from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 import methods
 from bench.data.masking import pad_batch
+from bench.make.given import in_checkpoint
 from bench.measure.backends import opened as opened_graph
 from bench.measure.backends import runner, write_onnx
 from methods import fisher
@@ -22,6 +23,7 @@ from methods.api import MethodError, Setup
 from methods.core import losses
 from methods.core.artefacts import blank_artefacts
 from methods.core.families import attention_names
+from methods.core.masked import TeacherHead
 from methods.core.models import cost, forward, inputs_of, label_gradients
 from methods.core.pruned import mask_gradients
 from methods.core.quantized import quantized_parts
@@ -441,7 +443,7 @@ def test_sdpa_of_an_mpnet_is_one_and_answers_as_eager(name, batch, monkeypatch):
 def test_a_row_that_cannot_take_a_family_says_why():
     modern = AutoConfig.for_model("modernbert", num_hidden_layers=4)
     for name in ("distilbert", "moebert", "fisher", "cofi", "dynabert", "fastbert", "q8bert"):
-        with pytest.raises(MethodError, match=f"{name} takes .*modernbert, whose layers differ"):
+        with pytest.raises(MethodError, match=rf"{name} takes .*modernbert, whose layers differ"):
             methods.get(name)().requires(modern)
     assert methods.get("mtdnn")().requires(modern), "taken whole"
     with pytest.raises(MethodError, match=r"mtdnn takes .*modernbert, whose layers differ"):
@@ -469,3 +471,25 @@ def test_a_student_of_any_family_is_a_graph_too(family, name, tmp_path):
     with torch.no_grad():
         expected = model(**{name: given[name] for name in names}).logits
     torch.testing.assert_close(answered, expected, **EQUAL)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
+def test_the_masked_language_head_of_a_checkpoint_is_read(family, batch, tmp_path):
+    """As transformers' own model answers, with the eps of its LayerNorm; ELECTRA's discriminators have none."""
+    config = tiny.family_config(family)
+    config.layer_norm_eps = 0.1  # so large that another one is seen
+    torch.manual_seed(0)
+    whole = AutoModelForMaskedLM.from_config(config).eval()
+    for name, parameter in whole.named_parameters():
+        if "norm" in name.lower() or name.endswith("bias"):
+            torch.nn.init.normal_(parameter)
+    whole.save_pretrained(tmp_path)
+    tensors = in_checkpoint(tmp_path / "model.safetensors", TeacherHead())
+    assert sorted(tensors) == sorted(TeacherHead.in_checkpoint)
+    encoder = {name: value for name, value in whole.state_dict().items() if "embeddings" in name}
+    setup = Setup(config, 2, (), {"teacher_weights": encoder, TeacherHead.name: tensors})
+    first, _ = batch.token_ids.split(batch.layout.lengths)[:2]
+    with torch.no_grad():
+        given = whole(input_ids=first[None], output_hidden_states=True)
+        ours = TeacherHead().filled(setup)(given.hidden_states[-1][0])
+    torch.testing.assert_close(ours, given.logits[0], **EQUAL)

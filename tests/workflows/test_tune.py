@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import factories
 import pytest
 import tiny
-from transformers import ElectraConfig, ElectraModel
+from transformers import DistilBertConfig, DistilBertModel
 
 from bench.data.own_tasks import expand
 from bench.data.sources import held_back, source_for
@@ -85,17 +85,10 @@ def test_of_all_rows_those_that_a_teacher_does_not_allow_are_not_tried(
         raise InputError(request.methods)
 
     monkeypatch.setattr(tune, "run", is_asked)
-    shape = {
-        "hidden_size": 24,
-        "embedding_size": 24,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "intermediate_size": 48,
-    }
     teacher = tiny.save_teacher(tmp_path / "teacher")
-    ElectraModel(ElectraConfig(**shape, vocab_size=tiny.config().vocab_size)).save_pretrained(
-        teacher
-    )
+    shape = {"dim": 24, "hidden_dim": 48, "n_layers": 4, "n_heads": 4}
+    config = DistilBertConfig(**shape, vocab_size=tiny.config().vocab_size)
+    DistilBertModel(config).save_pretrained(teacher)
     request = Request(
         methods="all",
         tasks="rte",
@@ -107,7 +100,7 @@ def test_of_all_rows_those_that_a_teacher_does_not_allow_are_not_tried(
         tune.tune(request, 2, progress=SimpleNamespace(say=lambda text: None))
     tried = {text.split(":")[0] for text in str(asked.value).split(",")}
     assert "kd" in tried
-    assert "distilbert" not in tried, "it takes layers of a BERT alone"
+    assert "distilbert" not in tried, "it takes no layers of a DistilBERT"
 
 
 def test_pace_multiplies_the_learning_rate_and_nothing_else(glue_folder, teacher_folder, tmp_path):
