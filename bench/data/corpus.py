@@ -92,7 +92,8 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
             read, commit = _from_hub(name, tokens, offline)
             names.append(commit)
         else:
-            read, commit = _from_file(name), str(Path(name).expanduser().absolute())
+            read = _from_file(name)
+            commit = str(Path(name).expanduser().absolute())
             names.append(Path(name).name)
         documents += read
         pinned.append(commit)
@@ -108,7 +109,8 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
     parts = DATA_SET.fullmatch(asked)
     if parts is None:
         raise InputError(
-            f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, that is hub:NAME/CONFIG"
+            f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, "
+            "that is hub:NAME/CONFIG"
         )
     name, config, revision = parts.groups()
     refused = (
@@ -116,21 +118,29 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
     )
     instead = "name a text with --corpus FILE, or type --corpus sample for generated sentences"
     documents: list[str] = []
-    wanted, shard, shards, commit = CHARACTERS_A_TOKEN * tokens, 0, 1, ""
-    while wanted > 0 and shard < shards:
-        folders = [f"{config}/"] if config else ["", "data/"]
+    characters_left = CHARACTERS_A_TOKEN * tokens
+    shard = 0
+    shards = 1
+    commit = ""
+    folders = [f"{config}/"] if config else ["", "data/"]
+    while characters_left > 0 and shard < shards:
+        # the next file of the split; the commit of the first is read on
         patterns = [f"{folder}train-{shard:05}-of-*.parquet" for folder in folders]
         root = downloaded(name, patterns, offline, refused, instead, "dataset", commit or revision)
-        file = next((file for pattern in patterns for file in sorted(root.glob(pattern))), None)
-        if file is None:
+        files: list[Path] = []
+        for pattern in patterns:
+            files += sorted(root.glob(pattern))
+        if not files:
             where = "what was downloaded before" if offline else "it"
             raise InputError(f"{refused} ({where} has no file {patterns[0]}); {instead}")
-        for document in _parquet(file):
+        for document in _parquet(files[0]):
             documents.append(document)
-            wanted -= len(document)
-            if wanted <= 0:
+            characters_left -= len(document)
+            if characters_left <= 0:
                 break
-        shard, shards, commit = shard + 1, int(file.stem.rpartition("-")[2]), root.name
+        shard += 1
+        shards = int(files[0].stem.rpartition("-")[2])
+        commit = root.name
     return documents, f"{asked.partition('@')[0]}@{commit}"
 
 
@@ -138,7 +148,8 @@ def _from_file(name: str) -> list[str]:
     path = Path(name).expanduser()
     if not os.path.isfile(path):
         raise InputError(
-            f"--corpus {name}: no such file; give text with one document a line, parquet with a text column, or hub:NAME/CONFIG"
+            f"--corpus {name}: no such file; give text with one document a line, parquet with a "
+            "text column, or hub:NAME/CONFIG"
         )
     if path.suffix == ".parquet":
         return list(_parquet(path))
@@ -161,8 +172,9 @@ def _parquet(path: Path) -> Iterator[str]:
             for batch in file.iter_batches(columns=["text"]):
                 for text in batch["text"].to_pylist():
                     if text is not None and not isinstance(text, str):
+                        found = repr(text)[:80]
                         raise InputError(
-                            f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}"
+                            f"--corpus {path}, row {row}: text should be text, found {found}"
                         )
                     if text:
                         yield text

@@ -38,7 +38,7 @@ BROKEN_OFF = frozenset(
 DATA_SET = re.compile(r"hub:([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?:@([\w./-]+))?")
 """How a data set is typed: ``hub:NAME``, ``hub:NAME/CONFIG``, and either with ``@REVISION``."""
 CHANGED: dict[str, str] = {}
-"""Repository -> the line that says that the hub has a newer revision of it than the one that is read here."""
+"""Repository -> the line that says that the hub has a newer revision than is read here."""
 
 
 def downloaded(
@@ -126,7 +126,9 @@ def _tried(name: str, options: Mapping[str, Any], said: str, instead: str) -> Pa
 def converted(
     name: str, config: str, offline: bool, instead: str, revision: str | None = None
 ) -> Path:
-    """The folder of ``<split>/*.parquet`` of a configuration, as the hub itself converts every public data set.
+    """The folder of ``<split>/*.parquet`` of a configuration.
+
+    The hub itself converts every public data set so.
 
     Raises:
         InputError: as :func:`downloaded`.
@@ -207,7 +209,7 @@ def _fault(error: BaseException, offline: bool) -> _Fault:
 
 
 def _silence(names: Sequence[str]) -> _Fault | None:
-    """Why the hub did not answer, by the names of errors: its library may have another network's."""
+    """Why the hub did not answer, by names of errors: its library may have another network's."""
     if any("Timeout" in name for name in names):
         return _Fault(f"it did not answer within {ANSWER_SECONDS:.0f} seconds", may_pass=True)
     if any("Connect" in name for name in names):

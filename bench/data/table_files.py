@@ -134,8 +134,8 @@ def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the sp
         split: what messages call it.
 
     Raises:
-        InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
-            text, a label outside the task's codes (-1 marks labels that are not public).
+        InputError: unreadable file (with the parser's row), missing column, no rows, a text that
+            is not text, a label outside the task's codes (-1 marks labels that are not public).
     """
     parts: list[Split] = []
     for file in files:
