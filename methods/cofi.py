@@ -176,8 +176,7 @@ def masked_layer(
     attends: bool,
     feeds: bool,
 ) -> Callable[..., Tensor]:
-    """A layer of the model with its masks as a function of states [1, T, W]; without attention, or
-    network, the states pass."""
+    """A layer of the model with its masks as a function of states [1, T, W]; without attention, or network, the states pass."""
     context, names = family_of(model).context, attention_names(model)
     *_, writing, norm = names.parts(layer)
     dropout = layer.get_submodule(names.dropout)

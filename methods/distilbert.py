@@ -12,9 +12,8 @@ begins as the teacher's, as the authors' script copies it. Fine-tuning after it 
 ``distilbert:pretraining=masked:-soft:-cos:hard_weight=1``. Table 4 leaves one term out of the first step:
 ``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row. ``start_from=distilbert/distilbert-base-uncased`` is the
 authors' own first step.
-A teacher of another family than BERT (RoBERTa, ELECTRA, MPNet) has a student of its own family:
-half of its layers, the rest as the teacher has it. So the authors made DistilRoBERTa; a DistilBERT
-has no place for MPNet's bias of relative positions.
+A teacher of another family than BERT (RoBERTa, ELECTRA, MPNet) has a student of its own family: half of its layers, the rest
+as the teacher has it. So the authors made DistilRoBERTa; a DistilBERT has no place for MPNet's bias of relative positions.
 Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
 the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
 fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
@@ -154,8 +153,7 @@ def last_states(ours: int, theirs: int, weight: float) -> Term:
 
 
 def shallower(setup: Setup, depth: int, start: str) -> Any:
-    """The student: of a BERT a DistilBERT, of another teacher one of its own family, with ``depth``
-    layers."""
+    """The student: of a BERT a DistilBERT, of another teacher one of its own family, with ``depth`` layers."""
     if setup.teacher.model_type == "bert":
         return distilbert(setup, depth, start)
     if start == "random":

@@ -93,9 +93,8 @@ class Importance(ComputedArtefact):
 def rewired(
     family: str, weights: Mapping[str, Tensor], heads_LH: Tensor, neurons_LF: Tensor
 ) -> dict[str, Tensor]:
-    """The weights of a classifier with the heads and neurons of each layer from the most important
-    one down: the same function. Of a ``family`` whose layers share a bias of each head, each layer
-    says whose row is each head's."""
+    """The weights of a classifier with the heads and neurons of each layer from the most important one down: the same function. Of a
+    ``family`` whose layers share a bias of each head, each layer says whose row is each head's."""
     weights = dict(weights)
     names = cast(AttentionNames, FAMILIES[family].attention)
     for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
@@ -129,8 +128,7 @@ def units(width: float, config: Any) -> tuple[int, int]:
 
 
 class Running(nn.Module):
-    """A layer as its family runs it: so that its weights can be replaced for one pass, also where
-    that is not its own ``forward``."""
+    """A layer as its family runs it: so that its weights can be replaced for one pass, also where that is not its own ``forward``."""
 
     def __init__(self, family: Family, layer: nn.Module) -> None:
         super().__init__()
@@ -141,8 +139,7 @@ class Running(nn.Module):
 
 
 def narrowed(model: Any, layer: Any, heads: int, neurons: int) -> Callable[..., Tensor]:
-    """A layer of the model with its first so many heads and neurons alone, as a function of states
-    [1, T, W]; gradients reach the layer."""
+    """A layer of the model with its first so many heads and neurons alone, as a function of states [1, T, W]; gradients reach the layer."""
     names = attention_names(model)
     rows = heads * layer.get_submodule(names.own).attention_head_size
     first = dict.fromkeys(names.reading, rows) | {"intermediate.dense": neurons}
@@ -164,8 +161,7 @@ def narrowed(model: Any, layer: Any, heads: int, neurons: int) -> Callable[..., 
 
 
 class Adaptive(Around):
-    """A classifier that trains as one of its parts at a time: ``parts`` are their widths and
-    depths, ``part`` that of the last pass."""
+    """A classifier that trains as one of its parts at a time: ``parts`` are their widths and depths, ``part`` that of the last pass."""
 
     def __init__(self, whole: PreTrainedModel) -> None:
         super().__init__(whole)

@@ -323,8 +323,7 @@ class TokensSeen:
 
 
 class WithExperts(nn.Module):
-    """Every layer of the body has experts in the place of its feed-forward network; a mix-in, named
-    first."""
+    """Every layer of the body has experts in the place of its feed-forward network; a mix-in, named first."""
 
     base_model: Any
 
@@ -452,9 +451,8 @@ class MoEBERT(Method):
             raise MethodError(f"shared_size={self.shared_size} should not be below -1")
 
     def sizes(self, teacher: PretrainedConfig) -> tuple[int, int]:
-        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher's
-        layers are of another form; an expert has no shared neurons, or none of its own; the experts
-        would need more neurons than the teacher has."""
+        """Neurons of one expert, and how many of them are shared. Raises MethodError: the teacher's layers are of another form; an
+        expert has no shared neurons, or none of its own; the experts would need more neurons than the teacher has."""
         require_layers(teacher, self.name)
         neurons = teacher.intermediate_size
         size = self.expert_size or neurons // self.experts

@@ -341,8 +341,8 @@ class PretrainingStage(Artefact):
 class TruncatedShape(Artefact):
     """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then go through :meth:`stages`; named
     first among the bases. Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to
-    the teacher's width. Where the teacher is not of :data:`methods.core.families.LAYERED` or the
-    shape does not fit into it, they begin at random."""
+    the teacher's width. Where the teacher is not of :data:`methods.core.families.LAYERED` or the shape does not fit into it, they begin at
+    random."""
 
     shape: Shape
 

@@ -20,8 +20,8 @@ from methods.core.packed import AttentionTrace, Batch, Layout, packed_attention
 
 @dataclass(frozen=True)
 class AttentionNames:
-    """Where a layer has the parts of its attention, by their names in it. The layer's feed-forward
-    network is called ``intermediate`` and ``output`` in all families that have these names."""
+    """Where a layer has the parts of its attention, by their names in it. The layer's feed-forward network is called
+    ``intermediate`` and ``output`` in all families that have these names."""
 
     own: str
     """the module that knows how many heads it has, and how wide they are"""
@@ -31,8 +31,7 @@ class AttentionNames:
     norm: str
 
     def parts(self, layer: Any) -> list[Any]:
-        """The linear layers of a layer's queries, keys and values, the writing one, and the
-        norm."""
+        """The linear layers of a layer's queries, keys and values, the writing one, and the norm."""
         return [layer.get_submodule(name) for name in (*self.reading, self.writing, self.norm)]
 
 
@@ -61,8 +60,7 @@ class Family:
     context: Callable[..., Tensor] = lambda layer, x_1TW, trace: layer.attention.self(
         x_1TW, trace=trace
     )[0]
-    """arguments as of ``run_layer`` -> [1, T, H * D], what the writing layer of its attention
-    reads"""
+    """arguments as of ``run_layer`` -> [1, T, H * D], what the writing layer of its attention reads"""
     finish: Callable[[Any, Tensor], Tensor] = lambda body, x_TW: x_TW
     """body and the states of the last layer -> those that heads read"""
     before_span_head: Callable[[Any, Tensor], Tensor] | None = lambda model, x_TW: x_TW
@@ -92,8 +90,8 @@ def _embed_bert(body: Any, batch: Batch) -> Tensor:
 
 
 def _behind_padding(body: Any, layout: Layout) -> Tensor:
-    """[1, T] positions of RoBERTa and MPNet: a text's first one follows that of [PAD], which all
-    [PAD] of filled sequences have."""
+    """[1, T] positions of RoBERTa and MPNet: a text's first one follows that of [PAD], which all [PAD] of filled
+    sequences have."""
     padding = body.embeddings.padding_idx
     positions_T = layout.positions_T + padding + 1
     if layout.real != layout.lengths:
@@ -193,9 +191,8 @@ def _context_of_mpnet(
 
 
 def bias_of_heads(own: Any, position_bias: Tensor) -> Tensor:
-    """The rows of the bias that all layers of an MPNet share, [B, H, L, L], which are of a layer's
-    heads: of one that lost heads, or has them in another order, those that its ``bias_rows``
-    name."""
+    """The rows of the bias that all layers of an MPNet share, [B, H, L, L], which are of a layer's heads: of one that lost heads, or has
+    them in another order, those that its ``bias_rows`` name."""
     rows = getattr(own, "bias_rows", None)
     return position_bias if rows is None else position_bias.index_select(1, rows)
 
@@ -210,8 +207,7 @@ def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: 
 
 
 SHARED_BIAS = "relative_attention_bias.weight"
-"""What MPNet's encoder calls the bias of relative positions, [buckets, H], that all of its layers
-share."""
+"""What MPNet's encoder calls the bias of relative positions, [buckets, H], that all of its layers share."""
 AS_BERT = AttentionNames(
     "attention.self",
     ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -296,8 +292,7 @@ FAMILIES: dict[str, Family] = {
 
 
 LAYERED = tuple(name for name, family in FAMILIES.items() if family.attention is not None)
-"""Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of
-them."""
+"""Families whose models are built alike, ``FAMILY.encoder.layer.N``: layers can be taken out of them."""
 SEGMENTED = ("bert", "mobilebert", "electra")
 """Families that are told of the first and the second text of a pair by another row of an embedding;
 others are told of one kind of segment, or of none."""

@@ -47,8 +47,7 @@ def opened_by_transformers(model: Classifier) -> Classifier:
 
 
 def config_in(kind: type[PretrainedConfig], family: str) -> Any:
-    """A configuration of our own, made for BERT; of another family that family's, with the same
-    further fields."""
+    """A configuration of our own, made for BERT; of another family that family's, with the same further fields."""
     if family == "bert":
         return kind
     model_type = f"{kind.model_type.removesuffix('bert').removesuffix('_')}_{family}"
@@ -68,9 +67,8 @@ def config_in(kind: type[PretrainedConfig], family: str) -> Any:
 
 
 def in_every_family(model: Classifier) -> Classifier:
-    """:func:`opened_by_transformers`, for a class of our own over a BERT and for its like over
-    every other family of :data:`methods.core.families.LAYERED`: the same first bases, then
-    transformers' own class. What it does stands in the first bases."""
+    """:func:`opened_by_transformers`, for a class of our own over a BERT and for its like over every other family of
+    :data:`methods.core.families.LAYERED`: the same first bases, then transformers' own class. What it does stands in the first bases."""
     *own, _ = opened_by_transformers(model).__bases__
     answers_questions = model.__name__.endswith("ForQuestionAnswering")
     heads: Any = (
@@ -310,8 +308,7 @@ def new_classifier(setup: Setup, layers: int) -> Any:
 
 
 def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> Any:
-    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head
-    that they lack is new."""
+    """A classifier of the teacher's form with its first so many layers out of ``weights``; a head that they lack is new."""
     model = new_classifier(setup, layers)
     load_checked(
         model,

@@ -1,5 +1,4 @@
-"""A classifier with its own number of heads and neurons in every layer, cut out of a whole one by
-masks."""
+"""A classifier with its own number of heads and neurons in every layer, cut out of a whole one by masks."""
 
 from __future__ import annotations
 
@@ -47,8 +46,8 @@ class NoFeedForward(nn.Module):
 
 
 class OwnHeads(MPNetSelfAttention):
-    """An MPNet's attention with some of the heads, or in another order: ``bias_rows`` [H] says
-    which of the rows of the bias that all layers share is each one's."""
+    """An MPNet's attention with some of the heads, or in another order: ``bias_rows`` [H] says which of the rows of the bias
+    that all layers share is each one's."""
 
     bias_rows: Tensor
 
@@ -143,8 +142,8 @@ def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
 
 
 def whole_classifier(setup: Setup, weights: Mapping[str, Tensor]) -> Any:
-    """A classifier of the teacher's form with all of its units, whose heads may have another order
-    in each layer: ``weights`` then have ``bias_rows``, where layers share a bias of each head."""
+    """A classifier of the teacher's form with all of its units, whose heads may have another order in each layer: ``weights`` then
+    have ``bias_rows``, where layers share a bias of each head."""
     teacher = setup.teacher
     layers = teacher.num_hidden_layers
     if not any(name.endswith(".bias_rows") for name in weights):
@@ -170,8 +169,7 @@ def pruned_classifier(
     """A classifier without the heads and neurons whose mask is 0; other values multiply what the unit gives.
 
     Args:
-        config, weights: of the whole classifier, which is of one of
-        :data:`methods.core.families.LAYERED`.
+        config, weights: of the whole classifier, which is of one of :data:`methods.core.families.LAYERED`.
         heads_LH, neurons_LF: masks of each layer.
     """
     counts = {

@@ -3,10 +3,9 @@
 Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
 teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
 stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. The teacher has to be of :data:`methods.core.families.LAYERED`, with as many heads as the
-student and no smaller dimension; otherwise the student begins at random. What a BERT has no place
-for is left out: MPNet's bias of relative positions. Our choice, measured in reports/LOG.md;
-``start=random`` is the row without any of it.
+map. The teacher has to be of :data:`methods.core.families.LAYERED`, with as many heads as the student and no smaller dimension;
+otherwise the student begins at random. What a BERT has no place for is left out: MPNet's bias of relative positions.
+Our choice, measured in reports/LOG.md; ``start=random`` is the row without any of it.
 """
 
 from __future__ import annotations
@@ -182,8 +181,8 @@ def _copy_norm(target: nn.LayerNorm, source: nn.LayerNorm, keep: Tensor) -> None
 def _attention(
     target: Any, parts: Sequence[Any], before: Tensor, back: Tensor, keep: Tensor, heads: int
 ) -> None:
-    """Cut each head to the student's width by the singular values of what it does to this text;
-    ``parts`` are the teacher's queries, keys, values and writing layer."""
+    """Cut each head to the student's width by the singular values of what it does to this text; ``parts`` are the teacher's
+    queries, keys, values and writing layer."""
     root, inverse = _root(before)
     *reading, writing = parts
     width, small = writing.in_features // heads, target.attention.self.attention_head_size
