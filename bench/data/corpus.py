@@ -1,4 +1,6 @@
-"""Unlabelled text for the general start: a user's files, a data set of the hub, or the sample suite's sentences."""
+"""Unlabelled text for the general start: a user's files, a data set of the hub, or the sample
+suite's sentences.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from bench.errors import InputError
 from bench.user_files import refuse_lfs_pointer, text_of
 
 CHARACTERS_A_TOKEN = 8
-"""So many characters of a data set are read for each token that is wanted: English has four or five."""
+"""So many characters of a data set are read for each token that is wanted: English has four or
+five."""
 TOKENS_A_WORD = 1.3
 """Of BERT's vocabulary, where there is no tokenizer to count with; chosen by hand."""
 
@@ -26,7 +29,8 @@ class Corpus:
 
     Attributes:
         name: what a report prints.
-        files: names of the files it was read from, those of the hub with their revision; none for the sample suite's sentences.
+        files: names of the files it was read from, those of the hub with their revision; none for
+            the sample suite's sentences.
         asked, tokens: what :func:`read_corpus` reads it again from; the hub's by their revision.
         sha256: of the documents.
     """
@@ -70,15 +74,18 @@ class Corpus:
 
 
 def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Corpus:
-    """Text files with one document a line, parquet files with a ``text`` column, data sets of the hub, or the sample suite's sentences.
+    """Text files with one document a line, parquet files with a ``text`` column, data sets of the
+    hub, or the sample suite's sentences.
 
     Args:
         asked: files and names ``hub:NAME/CONFIG@REVISION``; none for the sample suite's sentences.
-        tokens: how many will be read of it. Files are read as a whole, since their content identifies what is made from them; of a data set
-            about so much is read, and no more is downloaded than the files that hold it.
+        tokens: how many will be read of it. Files are read as a whole, since their content
+            identifies what is made from them; of a data set about so much is read, and no more is
+            downloaded than the files that hold it.
 
     Raises:
-        InputError: a file that is missing, unreadable or without that column; a data set that the hub does not give; or no text.
+        InputError: a file that is missing, unreadable or without that column; a data set that the
+            hub does not give; or no text.
     """
     if not asked:
         corpus = Corpus(f"sentences of the sample suite {sample_suite.VERSION}", (), (), tokens)
@@ -105,7 +112,9 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
 
 
 def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
-    """The first documents of a data set's training split, and its name with the revision that was read."""
+    """The first documents of a data set's training split, and its name with the revision that was
+    read.
+    """
     parts = DATA_SET.fullmatch(asked)
     if parts is None:
         raise InputError(

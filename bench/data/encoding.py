@@ -1,4 +1,6 @@
-"""From texts to packed batches: tokenising once, drawing an epoch's order, cutting documents into pieces."""
+"""From texts to packed batches: tokenising once, drawing an epoch's order, cutting documents into
+pieces.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ class Encoded:
     decode: Callable[[Sequence[int]], str] | None = None
     """token ids -> the text, for models that write"""
     questions: SpanQuestions | None = None
-    """what the windows are of, where a part of a text is the answer: labels are then [n, 2] places"""
+    """what the windows are of, where a part of a text is the answer: labels are then [n, 2] places
+    """
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -242,9 +245,11 @@ def mixed_batches(
 def pieces(
     tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int
 ) -> Encoded:
-    """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until ``budget`` tokens.
+    """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until
+    ``budget`` tokens.
 
-    Every second piece is laid out as a sentence pair, so that a student also meets segment 1 and the inner [SEP].
+    Every second piece is laid out as a sentence pair, so that a student also meets segment 1 and
+    the inner [SEP].
     """
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
@@ -283,7 +288,9 @@ def pieces(
 def _laid_out(
     part: list[int], tokenizer: PreTrainedTokenizerBase, is_pair: bool
 ) -> tuple[list[int], list[int]]:
-    """A piece of text with its special tokens, and their segments; as a pair of its halves, or alone."""
+    """A piece of text with its special tokens, and their segments; as a pair of its halves, or
+    alone.
+    """
     cls = tokenizer.cls_token_id
     sep = tokenizer.sep_token_id
     if not is_pair:

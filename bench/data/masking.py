@@ -1,5 +1,7 @@
-"""Hiding tokens of a batch for masked-language objectives: a function of the batch, the seed and the step alone. And filling a batch with
-[PAD] for stages whose authors' code averages over it: a function of the batch alone."""
+"""Hiding tokens of a batch for masked-language objectives: a function of the batch, the seed and
+the step alone. And filling a batch with [PAD] for stages whose authors' code averages over it: a
+function of the batch alone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
     """The batch, on the CPU, with some tokens masked, at least one; drawn without replacement.
 
     Raises:
-        CellError: the data is no text, the tokenizer has no [MASK], or there is nothing but special tokens.
+        CellError: the data is no text, the tokenizer has no [MASK], or there is nothing but special
+            tokens.
     """
     known = data.vocabulary
     if known is None:
@@ -49,7 +52,8 @@ def mask_tokens(batch: Batch, data: Encoded, masking: Masking, seed: int, step: 
 
 
 def pad_batch(batch: Batch, data: Encoded, length: int) -> Batch:
-    """Every sequence of the batch, on the CPU, with [PAD] behind it, up to ``length`` tokens; longer ones stay. Nothing attends to [PAD].
+    """Every sequence of the batch, on the CPU, with [PAD] behind it, up to ``length`` tokens;
+    longer ones stay. Nothing attends to [PAD].
 
     Raises:
         CellError: the data is text without a task, or the tokenizer has no [PAD].

@@ -1,4 +1,6 @@
-"""Question generation, made of SQuAD (Rajpurkar et al. 2016): a sentence with an answer marked in it -> the question.
+"""Question generation, made of SQuAD (Rajpurkar et al.
+
+2016): a sentence with an answer marked in it -> the question.
 
 It is cut by article, so that no article is in both splits, and is none of the published cuts.
 """
@@ -21,7 +23,9 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
 
 
 def marked_sentence(context: str, answer: str, start: int) -> str:
-    """The sentence around an answer, with the answer in brackets; several sentences where it reaches over their ends."""
+    """The sentence around an answer, with the answer in brackets; several sentences where it
+    reaches over their ends.
+    """
     end = start + len(answer)
     ends = [
         match.start()

@@ -1,7 +1,9 @@
-"""Questions that a piece of a text answers, in the form of SQuAD: read, cut into windows, put together again, and graded.
+"""Questions that a piece of a text answers, in the form of SQuAD: read, cut into windows, put
+together again, and graded.
 
-Long texts are cut as BERT's run_squad.py cuts them: every window is [CLS] question [SEP] part of the text [SEP], and begins 128 tokens
-behind the one before. Grading is that of the official scripts, evaluate-v1.1.py and evaluate-v2.0.py.
+Long texts are cut as BERT's run_squad.py cuts them: every window is [CLS] question [SEP] part of
+the text [SEP], and begins 128 tokens behind the one before. Grading is that of the official
+scripts, evaluate-v1.1.py and evaluate-v2.0.py.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 STRIDE, QUESTION_TOKENS, ANSWER_TOKENS = 128, 64, 30
-"""Between the beginnings of two windows; at most of a question; at most of an answer: run_squad.py's numbers."""
+"""Between the beginnings of two windows; at most of a question; at most of an answer:
+run_squad.py's numbers."""
 ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -46,7 +49,8 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
         may_have_none: whether questions without an answer are allowed, as in version 2.0.
 
     Raises:
-        InputError: a file that cannot be read, a question without its parts, an answer that does not stand where it says.
+        InputError: a file that cannot be read, a question without its parts, an answer that does
+            not stand where it says.
     """
     names: list[str] = []
     questions: list[str] = []
@@ -121,8 +125,11 @@ def normalised(text: str) -> str:
 
 
 def word_f1(predicted: str, right: str, none_counts: bool) -> float:
-    """F1 of the words that two answers share. Where one of them has no words version 2.0 asks whether both have none
-    (``none_counts``); in version 1.1 it is 0."""
+    """F1 of the words that two answers share.
+
+    Where one of them has no words version 2.0 asks whether both have none (``none_counts``); in
+    version 1.1 it is 0.
+    """
     ours, theirs = normalised(predicted).split(), normalised(right).split()
     if none_counts and not (ours and theirs):
         return float(ours == theirs)
@@ -131,7 +138,9 @@ def word_f1(predicted: str, right: str, none_counts: bool) -> float:
 
 
 def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[float, float]:
-    """Exact match and F1 of an answer, "" for none: the most that one of the right answers gives it."""
+    """Exact match and F1 of an answer, "" for none: the most that one of the right answers gives
+    it.
+    """
     if none_counts:  # answers of nothing but articles and punctuation are none
         right = [text for text in right if normalised(text)] or [""]
     return (
@@ -141,9 +150,11 @@ def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[flo
 
 
 def graded_texts(given: Mapping[str, str], questions: Split) -> np.ndarray:
-    """[n, 5] of :data:`bench.stats.form.SPANS`, from what somebody's system answered: name of a question -> text, "" for no answer.
+    """[n, 5] of :data:`bench.stats.form.SPANS`, from what somebody's system answered: name of a
+    question -> text, "" for no answer.
 
-    A text without words is no answer, as in grading; one that does not stand in its context has no place there.
+    A text without words is no answer, as in grading; one that does not stand in its context has no
+    place there.
     """
     right, rows = questions.answers, np.zeros((len(questions), 5), dtype=np.float32)
     assert right is not None
@@ -187,8 +198,10 @@ class SpanQuestions:
     """of each question: [tokens of its text, 2] where each token begins and ends, in characters"""
 
     def best_spans(self, examples: Sequence[int], logits: np.ndarray) -> np.ndarray:
-        """Of windows, from their [2 B, L] logits of starts and ends: [B, 4] the score of no answer, that of the best span, and its
-        first and last token in the whole text. A window without any span has :data:`NO_SPAN`."""
+        """Of windows, from their [2 B, L] logits of starts and ends: [B, 4] the score of no answer,
+        that of the best span, and its first and last token in the whole text. A window without any
+        span has :data:`NO_SPAN`.
+        """
         rows = []
         for (starts_L, ends_L), example in zip(
             logits.reshape(len(examples), 2, -1), examples, strict=True
@@ -209,8 +222,9 @@ class SpanQuestions:
         return np.array(rows, dtype=np.float32)
 
     def answers(self, spans: np.ndarray) -> np.ndarray:
-        """[n, 5] of the questions (see :data:`bench.stats.form.SPANS`), from :meth:`best_spans` of all windows: the best span of all
-        windows, against the smallest score of no answer."""
+        """[n, 5] of the questions (see :data:`bench.stats.form.SPANS`), from :meth:`best_spans` of
+        all windows: the best span of all windows, against the smallest score of no answer.
+        """
         rows = np.zeros((len(self.contexts), 5), dtype=np.float32)
         none, best = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
         at = np.zeros((len(rows), 2), dtype=int)
@@ -240,8 +254,9 @@ def windows_of(
     """Every question with every part of its text.
 
     Returns:
-        Tokens and segments of the windows, as they are trained on and answered; labels, [n, 2] places of the answer's first and last
-        token, 0 and 0 (which is [CLS]) where the window has no answer; and what the windows are of.
+        Tokens and segments of the windows, as they are trained on and answered; labels, [n, 2]
+        places of the answer's first and last token, 0 and 0 (which is [CLS]) where the window has
+        no answer; and what the windows are of.
 
     Raises:
         InputError: ``max_length`` leaves no room for a text.
@@ -296,7 +311,9 @@ def windows_of(
 
 
 def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.ndarray]:
-    """Of each window of a text, which of its tokens have no more text around them in another one: an answer begins there alone."""
+    """Of each window of a text, which of its tokens have no more text around them in another one:
+    an answer begins there alone.
+    """
     context = np.full((len(begun), tokens), -np.inf)
     for row, begins in enumerate(begun):
         places = np.arange(min(room, tokens - begins))

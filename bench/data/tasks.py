@@ -1,4 +1,6 @@
-"""What a task is: the nine of GLUE with their columns, label names and metrics, and a user's own from TOML."""
+"""What a task is: the nine of GLUE with their columns, label names and metrics, and a user's own
+from TOML.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """One scored (or only predicted) set: where a source keeps it, and under which name scores are stored."""
+    """One scored (or only predicted) set: where a source keeps it, and under which name scores are
+    stored.
+    """
 
     name: str
     config: str
@@ -39,7 +43,8 @@ class Task:
         labels: names in the order of their codes; empty for a regression.
         metrics: those that are stored; the first is the one a table shows.
         evaluation: in the order of a table's columns.
-        writes: whether its answers are texts: the columns are then a source and the target that is written.
+        writes: whether its answers are texts: the columns are then a source and the target that is
+            written.
         repository: of the hub, where it is not GLUE's: owner, name and configuration.
         files: for a user's own task, splits and where their files are.
         file: for a user's own task, the name of the TOML file that says it.
@@ -94,15 +99,17 @@ class Task:
 def _task(
     name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any
 ) -> Task:
-    """A task of words with blanks between them; it is scored on ``validation`` unless other sets are named."""
+    """A task of words with blanks between them; it is scored on ``validation`` unless other sets
+    are named.
+    """
     scored = sets or (EvaluationSet("validation", name, "validation"),)
     return Task(
         name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more
     )
 
 
-# Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test tables of
-# the compression papers: F1 for MRPC and QQP, Spearman for STS-B.
+# Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test
+# tables of the compression papers: F1 for MRPC and QQP, Spearman for STS-B.
 GLUE: dict[str, Task] = {
     task.name: task
     for task in (
@@ -181,7 +188,10 @@ KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
 
 
 def free_name(name: str) -> str:
-    """The name of somebody's own task. Raises ValueError: it has other signs, or means something else in records and commands."""
+    """The name of somebody's own task.
+
+    Raises ValueError: it has other signs, or means something else in records and commands.
+    """
     if not name.replace("_", "").replace("-", "").isalnum():
         raise ValueError(f"{name!r} should be letters, digits, - and _")
     if part := re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name):

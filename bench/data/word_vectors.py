@@ -1,4 +1,6 @@
-"""Word vectors from a text file, as GloVe and word2vec write them: a word and its numbers on each line."""
+"""Word vectors from a text file, as GloVe and word2vec write them: a word and its numbers on each
+line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import numpy as np
 from bench.errors import InputError
 
 WORDS_AT_ONCE = 64
-"""Their cosines with all words of the file are computed at once: with the 400,000 of a GloVe file these are 100 MB."""
+"""Their cosines with all words of the file are computed at once: with the 400,000 of a GloVe file
+these are 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class WordVectors:
         return self._places.get(word, self._places.get(word.lower()))
 
     def nearest(self, asked: Iterable[str], count: int) -> dict[str, list[str]]:
-        """The ``count`` nearest other words of each word by cosine; of one that is not in the file, none."""
+        """The ``count`` nearest other words of each word by cosine; of one that is not in the file,
+        none.
+        """
         known = {word: place for word in asked if (place := self._place(word)) is not None}
         neighbours: dict[str, list[str]] = {}
         for start in range(0, len(known), WORDS_AT_ONCE):
@@ -80,10 +85,12 @@ def read(file: Path) -> WordVectors:
     skipped, width = head_of(file)
     words: list[str] = []
     rows: list[np.ndarray] = []
-    # a word that is not UTF-8 is one that nobody asks for; a number that float32 has not is refused with its line
+    # a word that is not UTF-8 is one that nobody asks for; a number that float32 has not is refused
+    # with its line
     with file.open(encoding="utf-8", errors="replace") as stream, np.errstate(over="ignore"):
         for number, line in islice(enumerate(stream, start=1), skipped, None):
-            # some words of GloVe's largest file have spaces in them: the numbers are the last fields
+            # some words of GloVe's largest file have spaces in them: the numbers are the last
+            # fields
             word, *numbers = line.rstrip().rsplit(" ", width)
             try:
                 row = np.array(numbers, dtype=np.float32)

@@ -1,4 +1,7 @@
-"""Energy as the machine counts it: RAPL for processors, NVML for NVIDIA GPUs. What no counter tells is not measured, never estimated."""
+"""Energy as the machine counts it: RAPL for processors, NVML for NVIDIA GPUs.
+
+What no counter tells is not measured, never estimated.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from pathlib import Path
 
 POWERCAP = Path("/sys/class/powercap")
 COUNTED = ("package", "dram")
-"""Zones of RAPL that are added: processors and their memory. Cores and graphics are parts of a package, ``psys`` is the whole board."""
+"""Zones of RAPL that are added: processors and their memory. Cores and graphics are parts of a
+package, ``psys`` is the whole board."""
 SHORTEST_SECONDS = 2.0
-"""Of one measurement: the counters are written about a thousand times a second (RAPL) or fifty times (NVML)."""
+"""Of one measurement: the counters are written about a thousand times a second (RAPL) or fifty
+times (NVML)."""
 TURNS = 6
 """The smallest and the largest of six values are a 95 % interval of the median."""
 
@@ -42,7 +47,8 @@ class Counter:
 
 
 def rapl(folder: Path = POWERCAP) -> Counter:
-    """The counters of Intel and AMD processors, as Linux shows them (its documentation: "Power Capping Framework").
+    """The counters of Intel and AMD processors, as Linux shows them (its documentation: "Power
+    Capping Framework").
 
     Raises:
         NotCounted: there is none, or only the administrator may read it.

@@ -1,4 +1,6 @@
-"""Latency and throughput of a teacher and its students, timed in turns so that a ratio is of one moment."""
+"""Latency and throughput of a teacher and its students, timed in turns so that a ratio is of one
+moment.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ from bench.record.speed_sessions import Conditions, Timing
 from methods.core.models import rounds_values
 
 WINDOW, AGREE, MOST_WARMUP = 5, 0.05, 60
-"""Calls of a window, how closely two windows' medians have to agree, and where waiting for it ends."""
+"""Calls of a window, how closely two windows' medians have to agree, and where waiting for it ends.
+"""
 TOLERATED = {"fp32": 1e-3, "bf16": 0.3, "fp16": 0.05}
 """How far logits may be from those of eager fp32 before a backend counts as wrong."""
 TOLERATED_ROUNDED = 0.3
-"""The same for weights in 8 bits, and of models that round as they compute; random weights, whose logits are small, differ by 0.002 to 0.02."""
+"""The same for weights in 8 bits, and of models that round as they compute; random weights, whose
+logits are small, differ by 0.002 to 0.02."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,9 @@ def warm_up(call: Callable[[], Any], timed: Callable[[Callable[[], Any]], float]
 def difference(
     model: Any, run: Runner, batches: Sequence[tuple[Tensor, Tensor]], device: torch.device
 ) -> tuple[float, int, int]:
-    """Between the logits of a backend and those of eager attention in fp32 on the CPU: the largest one, how many predictions
-    are another class, and how many were compared."""
+    """Between the logits of a backend and those of eager attention in fp32 on the CPU: the largest
+    one, how many predictions are another class, and how many were compared.
+    """
     usual = runner(model, "eager", torch.device("cpu"), torch.float32, torch.get_num_threads())
     largest, changed, compared = torch.tensor(0.0), 0, 0
     for ids, mask in batches:
@@ -131,10 +136,10 @@ def time_in_turns(
 ) -> list[Timing]:
     """Every system once a round, in the same order, ``rounds`` times; one Timing each.
 
-    A system that a backend cannot run becomes a Timing with status ``failed`` and the reason; the others go on. The
-    logits of a finished checkpoint are compared on the whole load, those of random weights on one batch. Predicted
-    classes are compared where a finished checkpoint reads examples of a task. Energy is measured after the rounds, on the
-    batches that they timed.
+    A system that a backend cannot run becomes a Timing with status ``failed`` and the reason; the
+    others go on. The logits of a finished checkpoint are compared on the whole load, those of
+    random weights on one batch. Predicted classes are compared where a finished checkpoint reads
+    examples of a task. Energy is measured after the rounds, on the batches that they timed.
 
     Args:
         conditions: batch and length are those of ``load``.

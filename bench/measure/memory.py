@@ -1,6 +1,7 @@
 """Peak memory of loading one model and answering one batch, in a process of its own.
 
-Run as ``python -m bench.measure.memory FOLDER KIND DEVICE``, KIND being ``module:class``: prints bytes as JSON.
+Run as ``python -m bench.measure.memory FOLDER KIND DEVICE``, KIND being ``module:class``: prints
+bytes as JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ BATCH, LENGTH = 32, 128
 
 
 def footprint(name: str, model: Any, device: str) -> Footprint:
-    """Bytes of the saved weights, and peak memory where the model's class can be loaded from a folder."""
+    """Bytes of the saved weights, and peak memory where the model's class can be loaded from a
+    folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         stored = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))

@@ -1,4 +1,7 @@
-"""Sizes of a classifier: parameters, traced and closed-form MACs, and what other conventions count. Needs no trained weights and no network."""
+"""Sizes of a classifier: parameters, traced and closed-form MACs, and what other conventions count.
+
+Needs no trained weights and no network.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _known: dict[object, Sizes] = {}
 def sizes(model: Any, length: int = LENGTH) -> Sizes:
     """Parameters and MACs of a sequence classifier, batch 1, eager attention.
 
-    A model that reads fewer than ``length`` tokens is counted at the most it reads; the length is in the answer.
+    A model that reads fewer than ``length`` tokens is counted at the most it reads; the length is
+    in the answer.
     """
     length = min(length, model.config.max_position_embeddings)
     shapes = tuple((name, tuple(p.shape)) for name, p in model.named_parameters())
@@ -49,12 +53,12 @@ def sizes(model: Any, length: int = LENGTH) -> Sizes:
 
 
 def counts(model: Any, length: int) -> dict[str, dict[str, int]]:
-    """``parameters`` and ``flops`` of a sequence classifier by every convention, on any device including ``meta``. The first
-    convention of each is this harness's own.
+    """``parameters`` and ``flops`` of a sequence classifier by every convention, on any device
+    including ``meta``. The first convention of each is this harness's own.
 
-    Papers say neither which parameters they count nor how; the FLOPs of BERT rows in two papers' tables
-    lie above 2 x MACs by the same amount at every depth, and equal it to the printed digit when one more
-    square linear layer (the pooler, say) is counted at every token.
+    Papers say neither which parameters they count nor how; the FLOPs of BERT rows in two papers'
+    tables lie above 2 x MACs by the same amount at every depth, and equal it to the printed digit
+    when one more square linear layer (the pooler, say) is counted at every token.
     """
     own, config, price = count(model), model.config, cost(model)
     width, vocabulary = config.hidden_size, config.vocab_size

@@ -19,8 +19,10 @@ CALLS = {1: 9, 32: 3}
 
 @torch.no_grad()
 def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[str, Any]:
-    """For a record: how sacrebleu describes BLEU; MACs of reading a token and of writing a word with one beam, without attention; and for
-    each size of a batch the median milliseconds of a text and the mean tokens of it. The first examples are written."""
+    """For a record: how sacrebleu describes BLEU; MACs of reading a token and of writing a word
+    with one beam, without attention; and for each size of a batch the median milliseconds of a text
+    and the mean tokens of it. The first examples are written.
+    """
     reads, writes = model.parts_cost()
     usage: dict[str, Any] = {
         "bleu": signature(),
