@@ -181,6 +181,7 @@ def augmented(
     else:
         classes = classes_of([sentence for side in words for sentence in side])
 
+    # a variant of one sentence
     def draw(side: int, example: int) -> str:
         sentence = words[side][example]
         if augmentation.kind == "masked":
