@@ -1,6 +1,4 @@
-"""Unlabelled text for the general start: a user's files, a data set of the hub, or the sample
-suite's sentences.
-"""
+"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's."""
 
 from __future__ import annotations
 
@@ -74,8 +72,9 @@ class Corpus:
 
 
 def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Corpus:
-    """Text files with one document a line, parquet files with a ``text`` column, data sets of the
-    hub, or the sample suite's sentences.
+    """Read text files, parquet files, data sets of the hub, or the sample suite's sentences.
+
+    Text files have one document a line, parquet files a column ``text``.
 
     Args:
         asked: files and names ``hub:NAME/CONFIG@REVISION``; none for the sample suite's sentences.
@@ -112,9 +111,7 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
 
 
 def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
-    """The first documents of a data set's training split, and its name with the revision that was
-    read.
-    """
+    """The first documents of a data set's training split, and its name with its revision."""
     parts = DATA_SET.fullmatch(asked)
     if parts is None:
         raise InputError(

@@ -1,6 +1,4 @@
-"""From texts to packed batches: tokenising once, drawing an epoch's order, cutting documents into
-pieces.
-"""
+"""From texts to packed batches: tokenise once, draw an epoch's order, cut documents into pieces."""
 
 from __future__ import annotations
 
@@ -61,8 +59,7 @@ class Encoded:
     decode: Callable[[Sequence[int]], str] | None = None
     """token ids -> the text, for models that write"""
     questions: SpanQuestions | None = None
-    """what the windows are of, where a part of a text is the answer: labels are then [n, 2] places
-    """
+    """what the windows are of, where a part of a text is the answer; labels are then [n, 2]"""
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -245,11 +242,10 @@ def mixed_batches(
 def pieces(
     tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int
 ) -> Encoded:
-    """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until
-    ``budget`` tokens.
+    """Cut documents, in a fixed random order, into pieces until ``budget`` tokens.
 
-    Every second piece is laid out as a sentence pair, so that a student also meets segment 1 and
-    the inner [SEP].
+    A piece has at most ``max_length`` tokens. Every second piece is laid out as a sentence pair, so
+    that a student also meets segment 1 and the inner [SEP].
     """
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
@@ -288,9 +284,7 @@ def pieces(
 def _laid_out(
     part: list[int], tokenizer: PreTrainedTokenizerBase, is_pair: bool
 ) -> tuple[list[int], list[int]]:
-    """A piece of text with its special tokens, and their segments; as a pair of its halves, or
-    alone.
-    """
+    """A piece of text with its special tokens, alone or as a pair of its halves; and segments."""
     cls = tokenizer.cls_token_id
     sep = tokenizer.sep_token_id
     if not is_pair:

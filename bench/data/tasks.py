@@ -1,6 +1,4 @@
-"""What a task is: the nine of GLUE with their columns, label names and metrics, and a user's own
-from TOML.
-"""
+"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of TOML."""
 
 from __future__ import annotations
 
@@ -194,9 +192,11 @@ def free_name(name: str) -> str:
     """
     if not name.replace("_", "").replace("-", "").isalnum():
         raise ValueError(f"{name!r} should be letters, digits, - and _")
-    if part := re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name):
+    ending = re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name)
+    if ending:
         raise ValueError(
-            f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
+            f"{name!r}: names of records end with {ending[0]!r} for what was done with the data; "
+            "choose another end"
         )
     if name in KNOWN or name in GROUPS:
         raise ValueError(f"the name {name!r} belongs to a task of this program; choose another")
@@ -267,14 +267,15 @@ def from_toml(path: Path) -> Task:
     """
     if not os.path.isfile(path):
         raise InputError(
-            f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics"
+            f"no file {path}; "
+            "a task file is TOML with name, train, validation, text, labels, metrics"
         )
     given = checked(TaskFile, toml_of(path, str(path)), str(path))
     files: dict[str, list[Path]] = {}
     for split, typed in (("train", given.train), ("validation", given.validation)):
-        files[split] = [
-            file for each in typed for file in files_of(each, path.parent, f"{path}: {split}")
-        ]
+        files[split] = []
+        for name in typed:
+            files[split] += files_of(name, path.parent, f"{path}: {split}")
         if not files[split]:
             raise InputError(f"{path}: {split} names no file")
     if shared_files(files["train"], files["validation"]):

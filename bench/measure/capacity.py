@@ -1,4 +1,4 @@
-"""What of the machine this process may use: cores and memory, within the limits of its container."""
+"""Find how many cores and how much memory this process may use, in its container's limits."""
 
 from __future__ import annotations
 

@@ -44,15 +44,15 @@ def macs(model: nn.Module, length: int) -> int:
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings(
         "none"
     )
-    total = int(
-        sum(analysis.by_operator().values())
-        - sum(analysis.by_operator()[op] for op in NOT_MATMUL if op in analysis.by_operator())
-    )
+    by_operator = analysis.by_operator()
+    others = sum(by_operator[op] for op in NOT_MATMUL if op in by_operator)
+    total = int(sum(by_operator.values()) - others)
     missed = [op for op in analysis.unsupported_ops() if MATMUL_FAMILY.search(op.split("::")[1])]
     model.train(was_training)
     if missed:
         raise BenchError(
-            f"fvcore has no count for {', '.join(missed)}: the total would be too small. Count with eager attention"
+            f"fvcore has no count for {', '.join(missed)}: the total would be too small. "
+            "Count with eager attention"
         )
     return total
 

@@ -185,7 +185,7 @@ def time_in_turns(
         # the stopwatch waits until a GPU has done its work
         batches = feeds[:rounds]
         passes = {
-            name: partial(timed, partial(_each, run, batches)) for name, run in runners.items()
+            name: partial(timed, partial(_answers, run, batches)) for name, run in runners.items()
         }
         joules_of = joules_in_turns(
             passes, energy, on_turn=lambda done: on_round(rounds + done, total)
@@ -235,7 +235,6 @@ def _prepared(
     return run
 
 
-def _each(run: Runner, batches: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Answer every batch once."""
-    for ids, mask in batches:
-        run(ids, mask)
+def _answers(run: Runner, batches: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    """The logits of every batch."""
+    return [run(ids, mask) for ids, mask in batches]

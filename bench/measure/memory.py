@@ -16,7 +16,8 @@ from typing import Any
 from bench.measure.machine import forget_peak, peak_memory_bytes
 from bench.record.speed_sessions import Footprint
 
-BATCH, LENGTH = 32, 128
+BATCH = 32
+LENGTH = 128
 
 
 def footprint(name: str, model: Any, device: str) -> Footprint:
@@ -32,11 +33,9 @@ def footprint(name: str, model: Any, device: str) -> Footprint:
             capture_output=True,
             text=True,
         )
-    peak = (
-        json.loads(done.stdout.splitlines()[-1])["bytes"]
-        if done.returncode == 0 and done.stdout
-        else None
-    )
+    peak = None
+    if done.returncode == 0 and done.stdout:
+        peak = json.loads(done.stdout.splitlines()[-1])["bytes"]
     return Footprint(system=name, checkpoint_bytes=stored, peak_bytes=peak)
 
 

@@ -112,7 +112,7 @@ def _ready(
 
 
 def _opened(model: Any, backend: str, file: Path, threads: int) -> Any:
-    """The model as a function of token ids and masks; its ONNX file is written if it is not there."""
+    """The model as a function of token ids and masks; an ONNX file that is missing is written."""
     if backend == TORCH:
         return runner(model, backend, torch.device("cpu"), torch.float32, threads)
     if not file.exists():
@@ -125,7 +125,7 @@ def _answer(run: Any, load: Load, number: int) -> Any:
 
 
 def _in_turns(ready: Sequence[_Timed], batches: int, rounds: int) -> None:
-    """Call each until its times are steady, then time all of them once a round, in the same order."""
+    """Call each until its times are steady, then time all once a round, in the same order."""
     timed = stopwatch(torch.device("cpu"))
     sound = [each for each in ready if each.timing.status == "ok"]
     for each in sound:

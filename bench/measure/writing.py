@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from bench.data.encoding import Encoded
 from bench.measure.latency import stopwatch
 from bench.stats.metrics.text import signature
+from methods.api import Batch
 from methods.core.models import WritingModel
 
 BATCHES = (1, 32)
@@ -32,14 +34,13 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
     }
     timed = stopwatch(device)
     for size in BATCHES:
-        seconds, lengths = [], []
+        seconds: list[float] = []
+        lengths: list[int] = []
         for number in range(CALLS[size]):
             first = number * size % max(1, len(data) - size)
             batch = data.batch(range(first, min(first + size, len(data))), device)
             written: list[list[int]] = []
-            seconds.append(
-                timed(lambda batch=batch, written=written: written.extend(model.written(batch)))
-            )  # type: ignore[misc]
+            seconds.append(timed(partial(_write, model, batch, written)))
             lengths += [len(ids) for ids in written]
         took = statistics.median(seconds[1:]) / min(size, len(data))
         usage[f"batch_{size}"] = {
@@ -47,3 +48,8 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
             "tokens": round(statistics.mean(lengths), 2),
         }
     return usage
+
+
+def _write(model: WritingModel, batch: Batch, written: list[list[int]]) -> None:
+    """Write the texts of a batch into a list."""
+    written.extend(model.written(batch))
