@@ -337,7 +337,7 @@ class Suite(Trained):
             raise Broken(f"{where}: {error}") from None
 
     def _reads_as_typed(self, name: str, value: Any) -> None:
-        """Refuse a value of ``search_space`` that a row cannot spell, or that it reads otherwise."""
+        """Refuse a value of ``search_space`` that a row cannot spell, or reads otherwise."""
         try:
             typed = parse_of(self.kind, f"{self.method.name}:{name}={value}")
         except (InputError, ValueError) as error:

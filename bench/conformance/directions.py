@@ -1,6 +1,9 @@
-"""Which way does a term pull, and does it use what it declares? Every term moves what is deployed;
-a distance is least where the student is like the teacher; a loss that compares sequences is least
-where each sequence of the student is like the same sequence of the teacher."""
+"""Find terms that pull the wrong way, and terms that do not use what they declare.
+
+Every term moves what is deployed. A distance is least where the student is like the teacher. A loss
+that compares sequences is least where each sequence of the student is like the same sequence of the
+teacher.
+"""
 
 from __future__ import annotations
 
@@ -130,20 +133,22 @@ def _by_distance(scene: Scene, place: TermPlace) -> Finding | None:
 def _by_partner(scene: Scene, place: TermPlace) -> Finding | None:
     """Whether a term is smaller where each sequence of the student answers like another of the
     teacher's."""
+    # its value with the right partners, and with the partners moved by one, two, ...
     term = place.anew()
     rows = _of_one_length(scene.data)
     batch = batch_of(scene.data, place.stage, rows, (), scene.mask)
     alike = _answer(scene.teacher, batch, term.student)
     own = _value(scene, place, batch, alike)
-    others = [
-        _value(scene, place, batch, _in_order(alike, _turned(len(rows), by)))
-        for by in range(1, len(rows))
-    ]
+    others = []
+    for by in range(1, len(rows)):
+        moved = _in_order(alike, _turned(len(rows), by))
+        others.append(_value(scene, place, batch, moved))
     rounding = ROUNDING * max(abs(value) for value in (own, *others))
     lower = [value for value in others if value < own - rounding]
     higher = [value for value in others if value > own + rounding]
     if not lower and not higher:
         return _by_order(scene, place, rows, own)
+
     # a term with labels may by chance be lower with another partner, but not with every other one
     is_wrong = bool(lower) if term.is_distance else len(lower) == len(others)
     if not is_wrong:
@@ -233,27 +238,29 @@ def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
     """What a model would answer whose every layer answers like the teacher's last one, but for
     noise of this size.
     """
-    last, chance = teacher.config.num_hidden_layers, torch.Generator().manual_seed(0)
+    last = teacher.config.num_hidden_layers
+    chance = torch.Generator().manual_seed(0)
+
+    # what the teacher's last layer answers, for each tap
     of_last = {tap: next(iter(OF_LAST_LAYER.get(tap.kind, hidden)(last))) for tap in sorted(taps)}
     with torch.no_grad():
         read = forward(teacher, batch, frozenset(of_last.values()))
 
     def noisy(value: Tensor) -> Tensor:
-        return value + far * value.square().mean().sqrt() * torch.randn(
-            value.shape, generator=chance
-        )
+        size = far * value.square().mean().sqrt()
+        return value + size * torch.randn(value.shape, generator=chance)
 
-    pooled_of = sorted(
-        {layer for tap in taps if tap.kind in ("hidden", "pooled") for layer in tap.layers}
-    )
-    states = {layer: noisy(read.hidden(last)) for layer in pooled_of}
-    others = {
-        tap: read[source] for tap, source in of_last.items() if tap.kind not in ("hidden", "pooled")
-    }
-    return Out(
-        batch.layout,
-        Out(batch.layout, others).each(noisy).values | of_states(batch.layout, states, taps),
-    )
+    # states of layers, from which taps may be pooled, and all other taps; each with noise
+    layers: set[int] = set()
+    others = {}
+    for tap, source in of_last.items():
+        if tap.kind in ("hidden", "pooled"):
+            layers.update(tap.layers)
+        else:
+            others[tap] = read[source]
+    states = {layer: noisy(read.hidden(last)) for layer in sorted(layers)}
+    moved = Out(batch.layout, others).each(noisy)
+    return Out(batch.layout, moved.values | of_states(batch.layout, states, taps))
 
 
 # --- gradients
@@ -294,7 +301,8 @@ def _moves(
 ) -> bool:
     """Whether a term has a gradient at one of these; with dropout too, because a loss between two
     passes is 0 without."""
-    term, student = place.anew(), scene.student
+    term = place.anew()
+    student = scene.student
     batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training)
     value = term.fn(batch, ours, theirs, student.aux)
@@ -374,7 +382,8 @@ def _without_gradient(scene: Scene, place: TermPlace, flat: Collection[Tap]) -> 
 
 def _depends(scene: Scene, place: TermPlace, tap: Tap) -> bool:
     """Whether a term has another value where one of its taps answers something else."""
-    term, student = place.anew(), scene.student
+    term = place.anew()
+    student = scene.student
     batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training=False)
     chance = torch.Generator().manual_seed(0)
@@ -395,7 +404,8 @@ def _depends(scene: Scene, place: TermPlace, tap: Tap) -> bool:
 
 def _taps_used(scene: Scene, place: TermPlace, training: bool) -> TapsUsed:
     """Which taps a term reads and where it has a gradient, on one batch."""
-    term, student = place.anew(), scene.student
+    term = place.anew()
+    student = scene.student
     batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training)
     # each tap begins its own history: else a higher layer would give a lower one its gradient

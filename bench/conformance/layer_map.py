@@ -1,5 +1,7 @@
-"""Which layers the terms of a method read: nobody but its author can say whether they are the
-paper's."""
+"""List which layers the terms of a method read.
+
+Nobody but its author can say whether they are the paper's.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,8 @@ def layer_map(method: Method) -> list[str]:
     teacher = BertConfig()
     try:
         stages = method.stages(Setup(teacher, 2, ("tiny",)))
-    except (
-        Exception
-    ) as error:  # it asks for another teacher, or cannot be planned without artefacts
+    except Exception as error:
+        # it needs another teacher, or cannot be planned without artefacts
         return [f"layers that terms read: not looked at: {one_line(str(error))}"]
     lines = [f"layers that terms read, beside a teacher of {teacher.num_hidden_layers}:"]
     for stage in stages:

@@ -125,7 +125,7 @@ class Finding:
 
 
 class RecordedOut(Out):
-    """The outcome of a pass that knows which taps were read, and whether the model was asked for."""
+    """The outcome of a pass that knows which taps were read, and whether its model was."""
 
     def __init__(self, said: Out, model: nn.Module | None = None) -> None:
         super().__init__(said.layout, said.values, model)

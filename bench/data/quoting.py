@@ -119,7 +119,7 @@ def _looks_enclosed(text: str, separator: str) -> bool:
 def quotes_of(text: str, separator: str) -> str:
     """What the quotes of a file are: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
 
-    The file is read in both ways. A reading is sound if every row has the header's number of fields.
+    The file is read both ways. A reading is sound if every row has the header's number of fields.
     """
     is_tabbed = separator == "\t"
     if QUOTE not in text:

@@ -1,7 +1,9 @@
-"""Questions that a piece of a text answers, in the form of SQuAD: read, cut into windows, put together again, and graded.
+"""Questions that a piece of a text answers, in the form of SQuAD.
 
-Long texts are cut as BERT's run_squad.py cuts them: every window is [CLS] question [SEP] part of the text [SEP], and begins 128 tokens
-behind the one before. Grading is that of the official scripts, evaluate-v1.1.py and evaluate-v2.0.py.
+They are read, cut into windows, put together again, and graded. Long texts are cut as BERT's
+run_squad.py cuts them: every window is [CLS] question [SEP] part of the text [SEP], and begins 128
+tokens behind the one before. Grading is that of the official scripts, evaluate-v1.1.py and
+evaluate-v2.0.py.
 """
 
 from __future__ import annotations
@@ -26,14 +28,20 @@ from bench.user_files import refuse_lfs_pointer
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-STRIDE, QUESTION_TOKENS, ANSWER_TOKENS = 128, 64, 30
-"""Between the beginnings of two windows; at most of a question; at most of an answer: run_squad.py's numbers."""
+STRIDE = 128
+"""Tokens between the beginnings of two windows; this number and the next two are run_squad.py's."""
+QUESTION_TOKENS = 64
+"""Most tokens of a question."""
+ANSWER_TOKENS = 30
+"""Most tokens of an answer."""
 ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-NO_SPAN, NO_MARGIN = -1e6, 1e4
-"""A score below that of any span; the largest margin of no answer that is kept."""
+NO_SPAN = -1e6
+"""A score below that of any span."""
+NO_MARGIN = 1e4
+"""The largest margin of no answer that is kept."""
 
 
 # --- reading
@@ -46,7 +54,8 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
         may_have_none: whether questions without an answer are allowed, as in version 2.0.
 
     Raises:
-        InputError: a file that cannot be read, a question without its parts, an answer that does not stand where it says.
+        InputError: a file that cannot be read, a question without its parts, an answer that does
+            not stand where it says.
     """
     names: list[str] = []
     questions: list[str] = []
@@ -61,17 +70,9 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
                 f"{file} is not in SQuAD's form: {one_line(repr(error))[:200]}"
             ) from None
         for number, (name, question, context, given) in enumerate(rows):
-            if not (isinstance(question, str) and isinstance(context, str)):
-                raise InputError(f"{file}, question {number}: question and context should be text")
-            for start, text in given:
-                if context[start : start + len(text)] != text or not text:
-                    raise InputError(
-                        f"{file}, question {number}: the answer {text[:40]!r} does not stand at character {start}"
-                    )
-            if not given and not may_have_none:
-                raise InputError(
-                    f"{file}, question {number}: it has no answer; the task squad_v2 has such questions"
-                )
+            fault = _fault(question, context, given, may_have_none)
+            if fault:
+                raise InputError(f"{file}, question {number}: {fault}")
             names.append(str(len(names) if name is None else name))
             questions.append(question)
             contexts.append(context)
@@ -88,6 +89,20 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
     )
 
 
+def _fault(
+    question: Any, context: Any, answers: Sequence[tuple[int, str]], may_have_none: bool
+) -> str:
+    """What is wrong with a question of a file; "" if nothing is."""
+    if not (isinstance(question, str) and isinstance(context, str)):
+        return "question and context should be text"
+    for start, text in answers:
+        if not text or context[start : start + len(text)] != text:
+            return f"the answer {text[:40]!r} does not stand at character {start}"
+    if not answers and not may_have_none:
+        return "it has no answer; the task squad_v2 has such questions"
+    return ""
+
+
 Row = tuple[Any, Any, Any, list[tuple[int, str]]]
 
 
@@ -97,8 +112,9 @@ def _parquet(file: Path) -> Iterable[Row]:
     columns = ["question", "context", "answers"]
     columns += ["id"] if "id" in pyarrow.parquet.read_schema(file).names else []
     for row in pyarrow.parquet.read_table(file, columns=columns).to_pylist():
-        starts, texts = row["answers"]["answer_start"], row["answers"]["text"]
-        yield row.get("id"), row["question"], row["context"], list(zip(starts, texts, strict=True))
+        answers = row["answers"]
+        given = list(zip(answers["answer_start"], answers["text"], strict=True))
+        yield row.get("id"), row["question"], row["context"], given
 
 
 def _official(file: Path) -> Iterable[Row]:
@@ -121,9 +137,13 @@ def normalised(text: str) -> str:
 
 
 def word_f1(predicted: str, right: str, none_counts: bool) -> float:
-    """F1 of the words that two answers share. Where one of them has no words version 2.0 asks whether both have none
-    (``none_counts``); in version 1.1 it is 0."""
-    ours, theirs = normalised(predicted).split(), normalised(right).split()
+    """F1 of the words that two answers share.
+
+    Where one of them has no words version 2.0 asks whether both have none (``none_counts``); in
+    version 1.1 it is 0.
+    """
+    ours = normalised(predicted).split()
+    theirs = normalised(right).split()
     if none_counts and not (ours and theirs):
         return float(ours == theirs)
     shared = sum((Counter(ours) & Counter(theirs)).values())
@@ -131,32 +151,31 @@ def word_f1(predicted: str, right: str, none_counts: bool) -> float:
 
 
 def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[float, float]:
-    """Exact match and F1 of an answer, "" for none: the most that one of the right answers gives it."""
+    """Exact match and F1 of an answer, "" for none: the most that a right answer gives it."""
     if none_counts:  # answers of nothing but articles and punctuation are none
         right = [text for text in right if normalised(text)] or [""]
-    return (
-        float(any(normalised(predicted) == normalised(text) for text in right)),
-        max(word_f1(predicted, text, none_counts) for text in right),
-    )
+    is_exact = any(normalised(predicted) == normalised(text) for text in right)
+    return float(is_exact), max(word_f1(predicted, text, none_counts) for text in right)
 
 
 def graded_texts(given: Mapping[str, str], questions: Split) -> np.ndarray:
-    """[n, 5] of :data:`bench.stats.form.SPANS`, from what somebody's system answered: name of a question -> text, "" for no answer.
+    """[n, 5] of :data:`bench.stats.form.SPANS`, from the predictions of somebody's system.
 
-    A text without words is no answer, as in grading; one that does not stand in its context has no place there.
+    They are: name of a question -> text, "" for no answer.
+    A text without words is no answer, as in grading; one that does not stand in its context has no
+    place there.
     """
-    right, rows = questions.answers, np.zeros((len(questions), 5), dtype=np.float32)
-    assert right is not None
-    for number, (name, (_, context)) in enumerate(zip(right.names, questions.texts, strict=True)):
+    answers = questions.answers
+    assert answers is not None
+    rows = np.zeros((len(questions), 5), dtype=np.float32)
+    for number, (name, (_, context)) in enumerate(zip(answers.names, questions.texts, strict=True)):
         text = given[name]
-        rows[number, :2] = graded(
-            text, [each for _, each in right.of_questions[number]] or [""], right.may_be_none
-        )
-        if right.may_be_none:  # by how much no answer scores more
+        right = [each for _, each in answers.of_questions[number]] or [""]
+        rows[number, :2] = graded(text, right, answers.may_be_none)
+        if answers.may_be_none:  # by how much no answer scores more
             rows[number, 2] = -1 if normalised(text) else 1
-        rows[number, 3:] = (
-            (place, place + len(text)) if (place := context.find(text)) >= 0 else (-1, -1)
-        )
+        start = context.find(text)
+        rows[number, 3:] = (start, start + len(text)) if start >= 0 else (-1, -1)
     return rows
 
 
@@ -187,44 +206,60 @@ class SpanQuestions:
     """of each question: [tokens of its text, 2] where each token begins and ends, in characters"""
 
     def best_spans(self, examples: Sequence[int], logits: np.ndarray) -> np.ndarray:
-        """Of windows, from their [2 B, L] logits of starts and ends: [B, 4] the score of no answer, that of the best span, and its
-        first and last token in the whole text. A window without any span has :data:`NO_SPAN`."""
+        """[B, 4] the best span of each window, from their [2 B, L] logits of starts and ends.
+
+        Columns are the score of no answer, that of the best span, and the span's first and last
+        token in the whole text. A window without any span has :data:`NO_SPAN`.
+        """
         rows = []
-        for (starts_L, ends_L), example in zip(
-            logits.reshape(len(examples), 2, -1), examples, strict=True
-        ):
+        of_windows = logits.reshape(len(examples), 2, -1)
+        for (starts_L, ends_L), example in zip(of_windows, examples, strict=True):
             window = self.windows[example]
             count = len(window.may_begin)
-            begins_N = np.where(
-                window.may_begin, starts_L[window.first : window.first + count], NO_SPAN
-            )
-            ends_N = ends_L[window.first : window.first + count]
-            best, start, end = NO_SPAN / 2, 0, 0
+            text = slice(window.first, window.first + count)
+            begins_N = np.where(window.may_begin, starts_L[text], NO_SPAN)
+            ends_N = ends_L[text]
+            best = NO_SPAN / 2
+            start = 0
+            end = 0
             for further in range(min(ANSWER_TOKENS, count)):  # all spans of one length at a time
                 scores_N = begins_N[: count - further] + ends_N[further:]
-                place = int(scores_N.argmax())
-                if scores_N[place] > best:
-                    best, start, end = scores_N[place], place, place + further
+                first = int(scores_N.argmax())
+                if scores_N[first] > best:
+                    best = scores_N[first]
+                    start = first
+                    end = first + further
             rows.append([starts_L[0] + ends_L[0], best, window.begins + start, window.begins + end])
         return np.array(rows, dtype=np.float32)
 
     def answers(self, spans: np.ndarray) -> np.ndarray:
-        """[n, 5] of the questions (see :data:`bench.stats.form.SPANS`), from :meth:`best_spans` of all windows: the best span of all
-        windows, against the smallest score of no answer."""
+        """[n, 5] of the questions (see :data:`bench.stats.form.SPANS`), from all windows' spans.
+
+        It is the best span of a question's windows, against the smallest score of no answer.
+
+        Args:
+            spans: :meth:`best_spans` of all windows.
+        """
+        # the best span of each question, and its least score of no answer
         rows = np.zeros((len(self.contexts), 5), dtype=np.float32)
-        none, best = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
+        none = np.full(len(rows), np.inf)
+        best = np.full(len(rows), -np.inf)
         at = np.zeros((len(rows), 2), dtype=int)
-        for window, (no_answer, score, start, end) in zip(
-            self.windows, spans.tolist(), strict=True
-        ):
+        for window, span in zip(self.windows, spans.tolist(), strict=True):
+            no_answer, score, start, end = span
             question = window.question
             none[question] = min(none[question], no_answer)
             if score > best[question]:
-                best[question], at[question] = score, (start, end)
+                best[question] = score
+                at[question] = (start, end)
+
+        # the words of each, graded
         for question, context in enumerate(self.contexts):
-            offsets, text = self.offsets[question], ""
+            text = ""
             if best[question] > NO_SPAN / 2:
-                first, last = int(offsets[at[question][0], 0]), int(offsets[at[question][1], 1])
+                offsets = self.offsets[question]
+                first = int(offsets[at[question][0], 0])
+                last = int(offsets[at[question][1], 1])
                 text = context[first:last]
                 rows[question, 3:] = first, last
             right = [given for _, given in self.right.of_questions[question]] or [""]
@@ -240,8 +275,9 @@ def windows_of(
     """Every question with every part of its text.
 
     Returns:
-        Tokens and segments of the windows, as they are trained on and answered; labels, [n, 2] places of the answer's first and last
-        token, 0 and 0 (which is [CLS]) where the window has no answer; and what the windows are of.
+        Tokens and segments of the windows, as they are trained on and answered; labels, [n, 2]
+        positions of the answer's first and last token, 0 and 0 (which is [CLS]) where the window
+        has no answer; and what the windows are of.
 
     Raises:
         InputError: ``max_length`` leaves no room for a text.
@@ -252,51 +288,53 @@ def windows_of(
         raise InputError(
             f"max_length {max_length}: a question and its text need at least 16 tokens"
         )
-    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    cls = tokenizer.cls_token_id
+    sep = tokenizer.sep_token_id
+    bare: dict[str, Any] = {"add_special_tokens": False, "verbose": False}
     # five questions share one text
-    asked = cache(
-        lambda text: tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    )
-    read = cache(
-        lambda text: tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
-    )
-    tokens, segments, labels = [], [], []
-    windows, offsets = [], []
+    read_question = cache(lambda text: tokenizer(text, **bare)["input_ids"])
+    read_text = cache(lambda text: tokenizer(text, return_offsets_mapping=True, **bare))
+    tokens: list[np.ndarray] = []
+    segments: list[np.ndarray] = []
+    labels: list[list[int]] = []
+    windows: list[Window] = []
+    offsets: list[np.ndarray] = []
     for number, (question, context) in enumerate(zip(split.first, split.second, strict=True)):
-        words = asked(question)[: min(QUESTION_TOKENS, max_length // 2 - 3)]
-        ids: list[int] = read(context)["input_ids"]
-        places = np.array(read(context)["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-        offsets.append(places)
+        words = read_question(question)[: min(QUESTION_TOKENS, max_length // 2 - 3)]
+        ids: list[int] = read_text(context)["input_ids"]
+        ends = np.array(read_text(context)["offset_mapping"], dtype=np.int64).reshape(-1, 2)
+        offsets.append(ends)
+
+        # where the windows begin
         room = max_length - 3 - len(words)
         stride = min(STRIDE, max(1, room // 2))
-        begun = [stride * n for n in range(1 + max(0, math.ceil((len(ids) - room) / stride)))]
+        further = max(0, math.ceil((len(ids) - room) / stride))
+        begun = [stride * n for n in range(1 + further)]
+
         # the tokens that the answer touches: none for no answer, or for one without a token
         touched = np.empty(0, dtype=np.int64)
         for start, text in split.answers.of_questions[number][:1]:
-            touched = np.flatnonzero((places[:, 1] > start) & (places[:, 0] < start + len(text)))
+            touched = np.flatnonzero((ends[:, 1] > start) & (ends[:, 0] < start + len(text)))
+
+        first = len(words) + 2
         for begins, may_begin in zip(begun, _with_most_context(begun, room, len(ids)), strict=True):
-            part, first = ids[begins : begins + room], len(words) + 2
+            part = ids[begins : begins + room]
             tokens.append(np.array([cls, *words, sep, *part, sep], dtype=np.int64))
             segments.append(np.array([0] * first + [1] * (len(part) + 1), dtype=np.int64))
             windows.append(Window(number, first, begins, may_begin))
-            is_inside = (
-                len(touched) > 0 and begins <= touched[0] and touched[-1] < begins + len(part)
-            )
-            labels.append(
-                [int(place) - begins + first for place in touched[[0, -1]]] if is_inside else [0, 0]
-            )
-    return (
-        tokens,
-        segments,
-        np.array(labels),
-        SpanQuestions(windows, split.second, split.answers, offsets),
-    )
+            label = [0, 0]
+            if len(touched) and begins <= touched[0] and touched[-1] < begins + len(part):
+                label = [int(token) - begins + first for token in touched[[0, -1]]]
+            labels.append(label)
+    questions = SpanQuestions(windows, split.second, split.answers, offsets)
+    return tokens, segments, np.array(labels), questions
 
 
 def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.ndarray]:
-    """Of each window of a text, which of its tokens have no more text around them in another one: an answer begins there alone."""
+    """For each window of a text, which of its tokens have no more text around them in another.
+
+    An answer begins there alone.
+    """
     context = np.full((len(begun), tokens), -np.inf)
     for row, begins in enumerate(begun):
         places = np.arange(min(room, tokens - begins))

@@ -133,7 +133,7 @@ class Tables:
         )
 
     def to_pandas(self, names: Sequence[str]) -> DataFrame:
-        """These columns, without those that cannot be read: what nobody reads need not be readable."""
+        """These columns, without those that cannot be read: nobody needs what nobody reads."""
         from pandas import DataFrame, concat
 
         frames = []

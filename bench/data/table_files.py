@@ -33,12 +33,13 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """Examples in their source's order. ``labels``: int64 codes, float32 targets, or None where not public; of questions, which have
-    ``answers``, whether there is one."""
+    """Examples in their source's order."""
 
     first: Sequence[str]
     second: Sequence[str] | None
     labels: np.ndarray | None
+    """int64 codes, float32 targets, or None where not public; of questions, which have ``answers``,
+    whether there is one"""
     ids: Sequence[int]
     answers: Answers | None = None
     said: tuple[str, ...] = ()
@@ -56,21 +57,19 @@ class Split:
         return list(zip(self.first, self.second or [""] * len(self), strict=True))
 
     def example_hashes(self) -> np.ndarray:
-        """[n] uint64, from each example's id and texts: pairs predictions of different runs without text."""
+        """[n] uint64, from each example's id and texts: pairs predictions of runs without text."""
         rows = zip(self.ids, self.texts, strict=True)
         digests = (hashlib.sha256(f"{i}\x1f{a}\x1f{b}".encode()).digest()[:8] for i, (a, b) in rows)
         return np.frombuffer(b"".join(digests), dtype=np.uint64)
 
     def fingerprint(self) -> str:
-        """sha256 of the content: the same examples from the hub, a folder or a re-encoded file agree."""
+        """sha256 of the content: the same examples from the hub, a folder or another file agree."""
         digest = hashlib.sha256()
-        labels = (
-            [""] * len(self)
-            if self.labels is None
-            else [repr(label) for label in self.labels.tolist()]
-        )
+        labels = [""] * len(self)
         if self.answers is not None:
             labels = [repr(answers) for answers in self.answers.of_questions]
+        elif self.labels is not None:
+            labels = [repr(label) for label in self.labels.tolist()]
         for texts, label in zip(self.texts, labels, strict=True):
             digest.update("\x1f".join((*texts, label)).encode() + b"\x1e")
         return digest.hexdigest()
@@ -81,25 +80,29 @@ class Split:
         return sum(texts in known for texts in self.texts)
 
     def take(self, rows: Sequence[int]) -> Split:
-        return Split(
-            [self.first[i] for i in rows],
-            None if self.second is None else [self.second[i] for i in rows],
-            None if self.labels is None else self.labels[list(rows)],
-            [self.ids[i] for i in rows],
-            self.answers
-            and Answers(
+        """The examples of these rows, in this order."""
+        answers = None
+        if self.answers is not None:
+            answers = Answers(
                 [self.answers.of_questions[i] for i in rows],
                 self.answers.may_be_none,
                 [self.answers.names[i] for i in rows],
-            ),
-            self.said,
-            [self.groups[i] for i in rows] if self.groups else (),
+            )
+        return Split(
+            first=[self.first[i] for i in rows],
+            second=None if self.second is None else [self.second[i] for i in rows],
+            labels=None if self.labels is None else self.labels[list(rows)],
+            ids=[self.ids[i] for i in rows],
+            answers=answers,
+            said=self.said,
+            groups=[self.groups[i] for i in rows] if self.groups else (),
         )
 
     def halves(self) -> tuple[Split, Split]:
-        """Two halves, one to choose on and one to report; of each label's examples every second one, by the hash of their texts.
+        """Two halves, one to choose on and one to report.
 
-        The same examples fall into the same half wherever they come from and in whatever order.
+        Each has every second of a label's examples, by the hash of their texts. The same examples
+        fall into the same half wherever they come from and in whatever order.
         """
         if self.labels is None:
             raise ValueError("examples without labels choose nothing")
@@ -131,60 +134,88 @@ def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the sp
         split: what messages call it.
 
     Raises:
-        InputError: unreadable file (with the parser's row), missing column, no rows, a text that is not
-            text, a label outside the task's codes (-1 marks labels that are not public).
+        InputError: unreadable file (with the parser's row), missing column, no rows, a text that
+            is not text, a label outside the task's codes (-1 marks labels that are not public).
     """
     parts: list[Split] = []
     for file in files:
         parts.append(_read_one(file, task, labelled, sum(map(len, parts)), split))
-    ids = [example_id for part in parts for example_id in part.ids]
+    first: list[str] = []
+    second: list[str] = []
+    ids: list[int] = []
+    said: list[str] = []
+    groups: list[object] = []
+    labels = []
+    for part in parts:
+        first += part.first
+        second += part.second or ()
+        ids += part.ids
+        said += part.said
+        groups += part.groups
+        if part.labels is not None:
+            labels.append(part.labels)
     return Split(
-        [text for part in parts for text in part.first],
-        [text for part in parts for text in part.second or ()] if len(task.columns) == 2 else None,
-        None
-        if any(part.labels is None for part in parts)
-        else np.concatenate([part.labels for part in parts]),  # type: ignore[misc]
+        first,
+        second if len(task.columns) == 2 else None,
+        # one file without labels, and none are known
+        np.concatenate(labels) if len(labels) == len(parts) else None,
+        # two files may number their examples alike
         ids if len(set(ids)) == len(ids) else list(range(len(ids))),
-        said=tuple(dict.fromkeys(line for part in parts for line in part.said)),
-        groups=[group for part in parts for group in part.groups],
+        said=tuple(dict.fromkeys(said)),
+        groups=groups,
     )
 
 
 def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: str) -> Split:
     """The rows of one file, as :func:`read` promises them."""
-    where = str(file)
+    # the columns that the task needs
     has_labels = labelled and not task.writes
-    needed = [*task.columns, *([task.label_column] if has_labels else [])]
-    needed += [task.group] if task.group else []
+    needed = list(task.columns)
+    if has_labels:
+        needed.append(task.label_column)
+    if task.group:
+        needed.append(task.group)
     table = table_of(file, task.columns, [*needed, INDEX], task.quotes)
     for column in needed:
         if not table.has(column):
             raise _no_column(table, column, task)
     if len(table) == 0:
-        raise InputError(f"{where} has no rows; {task.name} needs at least one")
-    # in one piece: one row after the other takes twenty times as long
-    texts = [table[column] for column in task.columns]
-    for column, column_texts in zip(task.columns, texts, strict=True):
-        for row, value in enumerate(column_texts):
-            if value is None:
-                raise InputError(
-                    f"{where}, row {row}: {column} should be text, but the cell is empty; "
-                    "write a text there, or leave the row out"
-                )
-            if not isinstance(value, str):
-                raise InputError(
-                    f"{where}, row {row}: {column} should be text, found {shown(value)}"
-                )
+        raise InputError(f"{file} has no rows; {task.name} needs at least one")
+
+    texts = [_texts(table, column) for column in task.columns]
     ids = _ids(table) if table.has(INDEX) else range(rows_before, rows_before + len(table))
     second = texts[1] if len(texts) == 2 else None
     if not has_labels:
         return Split(texts[0], second, None, ids, said=table.said)
-    labels, kept = labels_with_rows(table[task.label_column], task, where, split)
+
+    # rows with a label; an empty one may leave its row out
+    labels, kept = labels_with_rows(table[task.label_column], task, str(file), split)
     first = [texts[0][row] for row in kept]
-    second = None if second is None else [second[row] for row in kept]
+    if second is not None:
+        second = [second[row] for row in kept]
+    kept_ids = [ids[row] for row in kept]
     groups = _groups(table, task.group, kept) if task.group else ()
-    own_ids = [ids[row] for row in kept]
-    return Split(first, second, labels, own_ids, said=table.said, groups=groups)
+    return Split(first, second, labels, kept_ids, said=table.said, groups=groups)
+
+
+def _texts(table: Table, column: str) -> list[str]:
+    """The texts of a column, read in one piece: one row after the other takes twenty times as long.
+
+    Raises:
+        InputError: a cell that is empty, or no text.
+    """
+    texts = table[column]
+    for row, value in enumerate(texts):
+        if value is None:
+            raise InputError(
+                f"{table.file}, row {row}: {column} should be text, but the cell is empty; "
+                "write a text there, or leave the row out"
+            )
+        if not isinstance(value, str):
+            raise InputError(
+                f"{table.file}, row {row}: {column} should be text, found {shown(value)}"
+            )
+    return texts
 
 
 def _groups(table: Table, column: str, kept: Sequence[int]) -> list[str]:

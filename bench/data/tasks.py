@@ -1,4 +1,4 @@
-"""What a task is: the nine of GLUE with their columns, label names and metrics, and a user's own from TOML."""
+"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of TOML."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ weigh more the fewer examples they have."""
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """One scored (or only predicted) set: where a source keeps it, and under which name scores are stored."""
+    """One scored (or only predicted) set: where a source keeps it, and under which name scores are
+    stored.
+    """
 
     name: str
     config: str
@@ -46,7 +48,8 @@ class Task:
         labels: names in the order of their codes; empty for a regression.
         metrics: those that are stored; the first is the one a table shows.
         evaluation: in the order of a table's columns.
-        writes: whether its answers are texts: the columns are then a source and the target that is written.
+        writes: whether its answers are texts: the columns are then a source and the target that is
+            written.
         repository: of the hub, where it is not GLUE's: owner, name and configuration.
         files: for a user's own task, splits and where their files are.
         file: for a user's own task, the name of the TOML file that says it.
@@ -104,15 +107,17 @@ class Task:
 def _task(
     name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any
 ) -> Task:
-    """A task of words with blanks between them; it is scored on ``validation`` unless other sets are named."""
+    """A task of words with blanks between them; it is scored on ``validation`` unless other sets
+    are named.
+    """
     scored = sets or (EvaluationSet("validation", name, "validation"),)
     return Task(
         name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more
     )
 
 
-# Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test tables of
-# the compression papers: F1 for MRPC and QQP, Spearman for STS-B.
+# Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test
+# tables of the compression papers: F1 for MRPC and QQP, Spearman for STS-B.
 GLUE: dict[str, Task] = {
     task.name: task
     for task in (
@@ -194,12 +199,17 @@ NO_CLASSES_TO_WEIGH = "weights=balanced is for classes, and this task has none; 
 
 
 def free_name(name: str) -> str:
-    """The name of somebody's own task. Raises ValueError: it has other signs, or means something else in records and commands."""
+    """The name of somebody's own task.
+
+    Raises ValueError: it has other signs, or means something else in records and commands.
+    """
     if not name.replace("_", "").replace("-", "").isalnum():
         raise ValueError(f"{name!r} should be letters, digits, - and _")
-    if part := re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name):
+    ending = re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name)
+    if ending:
         raise ValueError(
-            f"{name!r}: names of records end with {part[0]!r} for what was done with the data; choose another end"
+            f"{name!r}: names of records end with {ending[0]!r} for what was done with the data; "
+            "choose another end"
         )
     if name in KNOWN or name in GROUPS:
         raise ValueError(f"the name {name!r} belongs to a task of this program; choose another")
@@ -278,14 +288,15 @@ def from_toml(path: Path) -> Task:
     """
     if not os.path.isfile(path):
         raise InputError(
-            f"no file {path}; a task file is TOML with name, train, validation, text, labels, metrics"
+            f"no file {path}; "
+            "a task file is TOML with name, train, validation, text, labels, metrics"
         )
     given = checked(TaskFile, toml_of(path, str(path)), str(path))
     files: dict[str, list[Path]] = {}
     for split, typed in (("train", given.train), ("validation", given.validation)):
-        files[split] = [
-            file for each in typed for file in files_of(each, path.parent, f"{path}: {split}")
-        ]
+        files[split] = []
+        for name in typed:
+            files[split] += files_of(name, path.parent, f"{path}: {split}")
         if not files[split]:
             raise InputError(f"{path}: {split} names no file")
     if shared_files(files["train"], files["validation"]):

@@ -129,7 +129,8 @@ def _why_no_weights(folder: Path, asked: str, source: str) -> str:
     has_binary = any((folder / name).is_file() for name in (BINARY, f"{BINARY}{SHARDS}"))
     way = ""
     if has_binary or on_hub:
-        way = f" With a {BINARY}: python -m bench export --convert {source} --to {_new_folder(source)}"
+        command = f"python -m bench export --convert {source} --to {_new_folder(source)}"
+        way = f" With a {BINARY}: {command}"
     elif any(folder.glob("*.onnx")):
         way = (
             " An ONNX file is no model that is scored here: "
@@ -330,10 +331,12 @@ def refuse_incomplete(
     # a prefix makes everything look absent: it is said before what is absent
     if lacking:
         names = names_taken_off(shapes, lambda header: len(compared(header).missing))
-        if prefix := prefix_said(names):
+        prefix = prefix_said(names)
+        if prefix:
+            command = f"python -m bench export --convert {source} --to {_new_folder(source)}"
             raise InputError(
                 f"{asked}: {prefix}, as of a model that was wrapped when it was saved. "
-                f"To take it off: python -m bench export --convert {source} --to {_new_folder(source)}"
+                f"To take it off: {command}"
             )
         raise InputError(f"{asked}: {_lacking_said(found, lacking, kind, config, finished)}")
     raise InputError(f"{asked}: {_mismatch_said(found, config, finished)}")

@@ -1,4 +1,4 @@
-"""Word vectors from a text file, as GloVe and word2vec write them: a word and its numbers on each line."""
+"""Word vectors from a text file, as GloVe and word2vec write them: a word and numbers a line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 from bench.errors import InputError
 
 WORDS_AT_ONCE = 64
-"""Their cosines with all words of the file are computed at once: with the 400,000 of a GloVe file these are 100 MB."""
+"""Their cosines with all words of the file are computed at once: with the 400,000 of a GloVe file
+these are 100 MB."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +25,33 @@ class WordVectors:
     vectors: np.ndarray
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {word: place for place, word in reversed(list(enumerate(self.words)))}
+    def _rows(self) -> dict[str, int]:
+        """Word -> its first row."""
+        return {word: row for row, word in reversed(list(enumerate(self.words)))}
 
-    def _place(self, word: str) -> int | None:
-        return self._places.get(word, self._places.get(word.lower()))
+    def _row(self, word: str) -> int | None:
+        return self._rows.get(word, self._rows.get(word.lower()))
 
     def nearest(self, asked: Iterable[str], count: int) -> dict[str, list[str]]:
-        """The ``count`` nearest other words of each word by cosine; of one that is not in the file, none."""
-        known = {word: place for word in asked if (place := self._place(word)) is not None}
+        """The ``count`` nearest other words of each word by cosine.
+
+        A word that is not in the file has none.
+        """
+        rows = {word: self._row(word) for word in asked}
+        known = {word: row for word, row in rows.items() if row is not None}
         neighbours: dict[str, list[str]] = {}
         for start in range(0, len(known), WORDS_AT_ONCE):
             some = list(known)[start : start + WORDS_AT_ONCE]
-            places = np.array([known[word] for word in some])
-            cosines = self.vectors[places] @ self.vectors.T
-            cosines[np.arange(len(some)), places] = -np.inf
+            numbers = np.array([known[word] for word in some])
+            cosines = self.vectors[numbers] @ self.vectors.T
+            # no word is its own neighbour
+            cosines[np.arange(len(some)), numbers] = -np.inf
             best = min(count, len(self.words) - 1)
-            for word, row in zip(some, cosines, strict=True):
-                close = np.argpartition(-row, best)[:best]
-                neighbours[word] = [self.words[i] for i in close[np.lexsort((close, -row[close]))]]
+            for word, cosines_V in zip(some, cosines, strict=True):
+                # the nearest first, of equal ones the first in the file
+                close = np.argpartition(-cosines_V, best)[:best]
+                order = np.lexsort((close, -cosines_V[close]))
+                neighbours[word] = [self.words[i] for i in close[order]]
         return neighbours
 
 
@@ -66,7 +75,8 @@ def head_of(file: Path) -> tuple[int, int]:
         width = 0
     if width < 1:
         raise InputError(
-            f"--word-vectors {file}: expected a word and its numbers on each line, as in GloVe's files"
+            f"--word-vectors {file}: expected a word and its numbers on each line, "
+            "as in GloVe's files"
         )
     return skipped, width
 
@@ -80,10 +90,12 @@ def read(file: Path) -> WordVectors:
     skipped, width = head_of(file)
     words: list[str] = []
     rows: list[np.ndarray] = []
-    # a word that is not UTF-8 is one that nobody asks for; a number that float32 has not is refused with its line
+    # a word that is not UTF-8 is one that nobody asks for; a number that float32 has not is refused
+    # with its line
     with file.open(encoding="utf-8", errors="replace") as stream, np.errstate(over="ignore"):
         for number, line in islice(enumerate(stream, start=1), skipped, None):
-            # some words of GloVe's largest file have spaces in them: the numbers are the last fields
+            # some words of GloVe's largest file have spaces in them: the numbers are the last
+            # fields
             word, *numbers = line.rstrip().rsplit(" ", width)
             try:
                 row = np.array(numbers, dtype=np.float32)

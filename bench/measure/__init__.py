@@ -1,1 +1,3 @@
-"""Measurements: sizes, memory and speed of models; and the machine: its cores, memory and devices, and how busy it is."""
+"""Measurements: sizes, memory and speed of models; and the machine: its cores, memory and devices,
+and how busy it is.
+"""

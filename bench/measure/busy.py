@@ -1,5 +1,6 @@
-"""How busy this machine is: a mark that cells are training, so that nobody takes times beside them or removes what they write; and the
-work of other processes. No torch."""
+"""How busy this machine is: a mark that cells are training, so that nobody takes times beside them
+or removes what they write; and the work of other processes. No torch.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def training_here(cache: Path) -> Iterator[None]:
 def trainings(cache: Path, here_alone: bool = False) -> list[str]:
     """Runs that are training now; marks of this machine's processes that are gone are removed.
 
-    Nobody can ask here whether a process of another machine runs: its mark counts until that machine removes it.
+    Nobody can ask here whether a process of another machine runs: its mark counts until that
+    machine removes it.
 
     Args:
         here_alone: leave out the runs of other machines that use the same cache.
@@ -123,7 +125,9 @@ def busy_facts(others: float | None) -> dict[str, float]:
 
 
 def busy_cores(seconds: float = 0.5, file: Path = STAT) -> float | None:
-    """How many cores are in use while this process sleeps; None where the machine does not tell (it is not Linux)."""
+    """How many cores are in use while this process sleeps; None where the machine does not tell (it
+    is not Linux).
+    """
     others = OtherWork(file)
     time.sleep(seconds)
     return others.cores()

@@ -1,4 +1,4 @@
-"""What of the machine this process may use: cores and memory, within the limits of its container."""
+"""Find how many cores and how much memory this process may use, in its container's limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ V1 = "sys/fs/cgroup"
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Cores that this process may use: those it may run on, limited by its container's quota of time; at least 1.
+    """Cores that this process may use: those it may run on, limited by its container's quota of
+    time; at least 1.
 
     A quota of one core and a half gives 1: a second thread would be stopped for half of its time.
 
@@ -31,9 +32,11 @@ def allowed_cores() -> int:
 
 
 def usable_memory_bytes(root: Path = ROOT) -> int | None:
-    """Bytes that new work of this process may fill: what is available, limited by what its container has left.
+    """Bytes that new work of this process may fill: what is available, limited by what its
+    container has left.
 
-    File contents that the container only caches count as free: the system gives them up when memory is wanted.
+    File contents that the container only caches count as free: the system gives them up when memory
+    is wanted.
 
     Args:
         root: the folder that has ``proc`` and ``sys``; a test may plant its own.
@@ -57,7 +60,9 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _left(root: Path) -> Iterator[int]:
-    """Bytes left under every memory limit above this process; v1 writes a number above all memory where there is none."""
+    """Bytes left under every memory limit above this process; v1 writes a number above all memory
+    where there is none.
+    """
     for folder in _folders(root, "memory"):
         for limit, used, cached in (
             ("memory.max", "memory.current", "inactive_file"),
@@ -73,8 +78,8 @@ def _left(root: Path) -> Iterator[int]:
 def _folders(root: Path, controller: str) -> Iterator[Path]:
     """The cgroup of this process and those above it, of v2 and of v1's ``controller``.
 
-    Within a container the path may be one of the machine outside, which is not there: the mount itself is then the
-    container's own cgroup, and it comes last of those above.
+    Within a container the path may be one of the machine outside, which is not there: the mount
+    itself is then the container's own cgroup, and it comes last of those above.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)

@@ -10,11 +10,14 @@ from bench.errors import InputError
 
 
 def device_of(name: str, deterministic: bool = False) -> torch.device:
-    """``auto``: whatever accelerate finds; else a device by name. From then on it is this process's current one: an event is
-    recorded on the current device, and a context on another GPU takes hundreds of megabytes of it.
+    """``auto``: whatever accelerate finds; else a device by name.
+
+    From then on it is this process's current one: an event is recorded on the current device, and a
+    context on another GPU takes hundreds of megabytes of it.
 
     Args:
-        deterministic: from then on torch takes only kernels that give the same bits each time, and fails where it has none.
+        deterministic: from then on torch takes only kernels that give the same bits each time, and
+            fails where it has none.
 
     Raises:
         InputError: torch does not have that device here.
@@ -44,6 +47,8 @@ def device_of(name: str, deterministic: bool = False) -> torch.device:
 
 
 def choose_products(device: torch.device, precision: str) -> None:
-    """From then on this process multiplies fp32 matrices on CUDA in this precision, ``tf32`` or whole: torch knows one way at a time."""
+    """From then on this process multiplies fp32 matrices on CUDA in this precision, ``tf32`` or
+    whole: torch knows one way at a time.
+    """
     if device.type == "cuda":
         torch.backends.cuda.matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"

@@ -1,4 +1,7 @@
-"""Energy as the machine counts it: RAPL for processors, NVML for NVIDIA GPUs. What no counter tells is not measured, never estimated."""
+"""Energy as the machine counts it: RAPL for processors, NVML for NVIDIA GPUs.
+
+What no counter tells is not measured, never estimated.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from pathlib import Path
 
 POWERCAP = Path("/sys/class/powercap")
 COUNTED = ("package", "dram")
-"""Zones of RAPL that are added: processors and their memory. Cores and graphics are parts of a package, ``psys`` is the whole board."""
+"""Zones of RAPL that are added: processors and their memory. Cores and graphics are parts of a
+package, ``psys`` is the whole board."""
 SHORTEST_SECONDS = 2.0
-"""Of one measurement: the counters are written about a thousand times a second (RAPL) or fifty times (NVML)."""
+"""Of one measurement: the counters are written about a thousand times a second (RAPL) or fifty
+times (NVML)."""
 TURNS = 6
 """The smallest and the largest of six values are a 95 % interval of the median."""
 
@@ -36,37 +41,34 @@ class Counter:
 
     def used(self) -> float:
         """Joules since the last call; the first time since it was made."""
-        before, self._last = self._last, self.read()
+        before = self._last
+        self._last = self.read()
         zones = zip(before, self._last, self.largest, strict=True)
         return sum((now - then) % (largest + 1) for then, now, largest in zones) / 1e6
 
 
 def rapl(folder: Path = POWERCAP) -> Counter:
-    """The counters of Intel and AMD processors, as Linux shows them (its documentation: "Power Capping Framework").
+    """The counters of Intel and AMD processors, as Linux shows them (its documentation: "Power
+    Capping Framework").
 
     Raises:
         NotCounted: there is none, or only the administrator may read it.
     """
-    files = ("name", "energy_uj", "max_energy_range_uj")
-    zones = [
-        z for z in sorted(folder.glob("intel-rapl:*")) if all((z / file).exists() for file in files)
-    ]
-    counters = {
-        z: name
-        for z in zones
-        if (name := (z / "name").read_text(encoding="utf-8").strip()).startswith(COUNTED)
-    }
+    # processors and their memory
+    counters: dict[Path, str] = {}
+    for zone in sorted(folder.glob("intel-rapl:*")):
+        if not all((zone / file).exists() for file in ("name", "energy_uj", "max_energy_range_uj")):
+            continue
+        name = (zone / "name").read_text(encoding="utf-8").strip()
+        if name.startswith(COUNTED):
+            counters[zone] = name
     if not any(name.startswith("package") for name in counters.values()):
         raise NotCounted("the system shows no energy counter of the processor (RAPL)")
     try:
-        largest = [
-            int((zone / "max_energy_range_uj").read_text(encoding="utf-8")) for zone in counters
-        ]
-        name = f"RAPL: {', '.join(counters.values())}"
         return Counter(
-            name,
-            lambda: [int((zone / "energy_uj").read_text(encoding="utf-8")) for zone in counters],
-            largest,
+            f"RAPL: {', '.join(counters.values())}",
+            lambda: [_number_in(zone / "energy_uj") for zone in counters],
+            [_number_in(zone / "max_energy_range_uj") for zone in counters],
         )
     except PermissionError:
         raise NotCounted(f"only the administrator may read {folder}/*/energy_uj") from None
@@ -74,6 +76,10 @@ def rapl(folder: Path = POWERCAP) -> Counter:
         raise NotCounted(
             f"the energy counter of the processor (RAPL) cannot be read: {error}"
         ) from None
+
+
+def _number_in(file: Path) -> int:
+    return int(file.read_text(encoding="utf-8"))
 
 
 def nvml(uuid: str) -> Counter:
@@ -132,7 +138,8 @@ def joules_in_turns(
     for turn in range(1, TURNS + 1):
         for name, call in passes.items():
             counter.used()
-            begun, times = time.perf_counter(), 0
+            begun = time.perf_counter()
+            times = 0
             while not times or time.perf_counter() - begun < shortest:
                 call()
                 times += 1

@@ -29,7 +29,9 @@ LIBRARIES = (
 
 @lru_cache
 def environment(device: str, deterministic: bool = False) -> dict[str, Any]:
-    """Python, system, processor and its cores, device, vector instructions, libraries; names no host and no user."""
+    """Python, system, processor and its cores, device, vector instructions, libraries; names no
+    host and no user.
+    """
     import torch
 
     env: dict[str, Any] = {
@@ -65,7 +67,9 @@ def _processor() -> str:
 
 
 def sums_8_bits_exactly() -> bool:
-    """Whether this processor sums products of two 8-bit numbers without overflow: of x86 those with VNNI; where it cannot be read, no."""
+    """Whether this processor sums products of two 8-bit numbers without overflow: of x86 those with
+    VNNI; where it cannot be read, no.
+    """
     if platform.machine() not in ("x86_64", "AMD64"):
         return True
     try:
@@ -76,7 +80,9 @@ def sums_8_bits_exactly() -> bool:
 
 @lru_cache
 def revision() -> dict[str, Any]:
-    """Commit of the checkout this package runs from, and whether files of it were changed; None outside git."""
+    """Commit of the checkout this package runs from, and whether files of it were changed; None
+    outside git.
+    """
     root = Path(__file__).resolve().parents[2]
 
     def git(*words: str) -> str | None:
@@ -120,6 +126,8 @@ def peak_memory_bytes() -> int | None:
 
 
 def forget_peak() -> None:
-    """Let :func:`peak_memory_bytes` begin again at the present size, where the system can do that (Linux)."""
+    """Let :func:`peak_memory_bytes` begin again at the present size, where the system can do that
+    (Linux).
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")

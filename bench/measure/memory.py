@@ -1,6 +1,7 @@
 """Peak memory of loading one model and answering one batch, in a process of its own.
 
-Run as ``python -m bench.measure.memory FOLDER KIND DEVICE``, KIND being ``module:class``: prints bytes as JSON.
+Run as ``python -m bench.measure.memory FOLDER KIND DEVICE``, KIND being ``module:class``: prints
+bytes as JSON.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import Any
 from bench.measure.machine import forget_peak, peak_memory_bytes
 from bench.record.speed_sessions import Footprint
 
-BATCH, LENGTH = 32, 128
+BATCH = 32
+LENGTH = 128
 
 
 def footprint(name: str, model: Any, device: str) -> Footprint:
-    """Bytes of the saved weights, and peak memory where the model's class can be loaded from a folder."""
+    """Bytes of the saved weights, and peak memory where the model's class can be loaded from a
+    folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         stored = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
@@ -29,11 +33,9 @@ def footprint(name: str, model: Any, device: str) -> Footprint:
             capture_output=True,
             text=True,
         )
-    peak = (
-        json.loads(done.stdout.splitlines()[-1])["bytes"]
-        if done.returncode == 0 and done.stdout
-        else None
-    )
+    peak = None
+    if done.returncode == 0 and done.stdout:
+        peak = json.loads(done.stdout.splitlines()[-1])["bytes"]
     return Footprint(system=name, checkpoint_bytes=stored, peak_bytes=peak)
 
 

@@ -1,4 +1,6 @@
-"""The parameter ledger: every tensor counted once by its storage, under each convention; and a hash of the weights."""
+"""The parameter ledger: every tensor counted once by its storage, under each convention; and a hash
+of the weights.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Parameters:
         embedding: the embedding block with its LayerNorm (word, position, token type).
         pooler: what stands between the encoder and the classification layer.
         head: the classification layer.
-        active: of ``total``, what one token meets; less where tokens are routed to one of several experts.
+        active: of ``total``, what one token meets; less where tokens are routed to one of several
+            experts.
     """
 
     total: int
@@ -39,14 +42,16 @@ class Parameters:
 def count(model: nn.Module) -> Parameters:
     """Parameters of a sequence classifier, on any device including ``meta``.
 
-    A :class:`methods.core.models.RoutedModule` says how many of its parameters a token does not meet.
+    A :class:`methods.core.models.RoutedModule` says how many of its parameters a token does not
+    meet.
     """
     seen: set[tuple[object, int]] = set()
     sums = {"embedding": 0, "encoder": 0, "pooler": 0, "head": 0}
     declared = 0
     for name, parameter in model.named_parameters(remove_duplicate=False):
         declared += parameter.numel()
-        # On the meta device every storage starts at 0, so identity of the object has to stand in for it.
+        # On the meta device every storage starts at 0, so identity of the object has to stand in
+        # for it.
         identity = (parameter.device, id(parameter) if parameter.is_meta else parameter.data_ptr())
         if identity in seen:
             continue

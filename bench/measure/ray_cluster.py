@@ -1,4 +1,7 @@
-"""A Ray cluster that this process is connected to, and what it has room for. Ray is imported when it is asked for."""
+"""A Ray cluster that this process is connected to, and what it has room for.
+
+Ray is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from typing import Any
 from bench.errors import InputError
 
 OBJECT_STORE_BYTES = 200_000_000
-"""Shared memory of a cluster of this machine alone: answers of jobs, megabytes each. Its workers share the disk."""
+"""Shared memory of a cluster of this machine alone: answers of jobs, megabytes each. Its workers
+share the disk."""
 
 KNOCK_SECONDS = 10.0
 """How long a cluster may take to answer at all."""
@@ -19,11 +23,13 @@ KNOCK_SECONDS = 10.0
 
 @contextmanager
 def connected(address: str, **resources: Any) -> Iterator[Any]:
-    """Inside, this process is connected to a cluster; gives the module ``ray``. A connection that was there stays.
+    """Inside, this process is connected to a cluster; gives the module ``ray``.
+
+    A connection that was there stays.
 
     Args:
-        address: of the cluster's head, ``host:port``, or ``auto`` for the one that this machine belongs to; "" for a new
-            one of this machine alone, which ends with the connection.
+        address: of the cluster's head, ``host:port``, or ``auto`` for the one that this machine
+            belongs to; "" for a new one of this machine alone, which ends with the connection.
         resources: of the new one, as ``ray.init`` takes them.
 
     Raises:
@@ -77,7 +83,8 @@ def _check_reachable(address: str) -> None:
 
 
 def places(address: str, cores: int, accelerator: bool) -> int:
-    """How many jobs a cluster can do at a time now: one an accelerator, or as many as there are cores for; at least 1.
+    """How many jobs a cluster can do at a time now: one an accelerator, or as many as there are
+    cores for; at least 1.
 
     Args:
         cores: of each job.

@@ -112,7 +112,7 @@ def _ready(
 
 
 def _opened(model: Any, backend: str, file: Path, threads: int) -> Any:
-    """The model as a function of token ids and masks; an ONNX file that is not there is written."""
+    """The model as a function of token ids and masks; an ONNX file that is missing is written."""
     if backend == TORCH:
         return runner(model, backend, torch.device("cpu"), torch.float32, threads)
     if not file.exists():

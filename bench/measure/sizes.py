@@ -1,4 +1,7 @@
-"""Sizes of a classifier: parameters, traced and closed-form MACs, and what other conventions count. Needs no trained weights and no network."""
+"""Sizes of a classifier: parameters, traced and closed-form MACs, and what other conventions count.
+
+Needs no trained weights and no network.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _known: dict[object, Sizes] = {}
 def sizes(model: Any, length: int = LENGTH) -> Sizes:
     """Parameters and MACs of a sequence classifier, batch 1, eager attention.
 
-    A model that reads fewer than ``length`` tokens is counted at the most it reads; the length is in the answer.
+    A model that reads fewer than ``length`` tokens is counted at the most it reads; the length is
+    in the answer.
     """
     length = min(length, model.config.max_position_embeddings)
     shapes = tuple((name, tuple(p.shape)) for name, p in model.named_parameters())
@@ -49,33 +53,35 @@ def sizes(model: Any, length: int = LENGTH) -> Sizes:
 
 
 def counts(model: Any, length: int) -> dict[str, dict[str, int]]:
-    """``parameters`` and ``flops`` of a sequence classifier by every convention, on any device including ``meta``. The first
-    convention of each is this harness's own.
+    """``parameters`` and ``flops`` of a sequence classifier by every convention.
 
-    Papers say neither which parameters they count nor how; the FLOPs of BERT rows in two papers' tables
-    lie above 2 x MACs by the same amount at every depth, and equal it to the printed digit when one more
-    square linear layer (the pooler, say) is counted at every token.
+    The model may be on any device, also on ``meta``. The first convention of each is this harness's
+    own. Papers say neither which parameters they count nor how; the FLOPs of BERT rows in two
+    papers' tables lie above 2 x MACs by the same amount at every depth, and equal it to the printed
+    digit when one more square linear layer (the pooler, say) is counted at every token.
     """
-    own, config, price = count(model), model.config, cost(model)
-    width, vocabulary = config.hidden_size, config.vocab_size
-    encoder = own.total - own.head
+    counted = count(model)
+    width = model.config.hidden_size
+    vocabulary = model.config.vocab_size
+    encoder = counted.total - counted.head
     pretraining_heads = width * width + width + 2 * width + vocabulary + 2 * width + 2
     parameters = {
-        "whole classifier": own.total,
+        "whole classifier": counted.total,
         "encoder with pooler": encoder,
-        "encoder without pooler": encoder - own.pooler,
+        "encoder without pooler": encoder - counted.pooler,
         "encoder with pooler and pre-training heads": encoder + pretraining_heads,
-        "without embedding": own.total - own.embedding,
-        "active for a token": own.active,
-        "active for a token, without pooler": own.active - own.pooler_and_head,
-        "tied tensors once for each name": own.declared,
+        "without embedding": counted.total - counted.embedding,
+        "active for a token": counted.active,
+        "active for a token, without pooler": counted.active - counted.pooler_and_head,
+        "tied tensors once for each name": counted.declared,
     }
+    price = cost(model)
     multiplied = price.of_length(length)
+    without_products = price.per_token * length + price.per_sequence
     flops = {
         "2 x MACs": 2 * multiplied,
         "2 x MACs and a square layer over all tokens": 2 * (multiplied + length * width * width),
-        "2 x MACs without attention's products": 2
-        * (price.per_token * length + price.per_sequence),
+        "2 x MACs without attention's products": 2 * without_products,
         "MACs": multiplied,
     }
     return {"parameters": parameters, "flops": flops}

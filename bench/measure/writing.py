@@ -11,6 +11,7 @@ import torch
 from bench.data.encoding import Encoded
 from bench.measure.latency import stopwatch
 from bench.stats.metrics.text import signature
+from methods.api import Batch
 from methods.core.models import WritingModel
 
 BATCHES = (1, 32)
@@ -20,8 +21,10 @@ CALLS = {1: 9, 32: 3}
 
 @torch.no_grad()
 def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[str, Any]:
-    """For a record: how sacrebleu describes BLEU; MACs of reading a token and of writing a word with one beam, without attention; and for
-    each size of a batch the median milliseconds of a text and the mean tokens of it. The first examples are written."""
+    """For a record: how sacrebleu describes BLEU; MACs of reading a token and of writing a word
+    with one beam, without attention; and for each size of a batch the median milliseconds of a text
+    and the mean tokens of it. The first examples are written.
+    """
     reads, writes = model.parts_cost()
     usage: dict[str, Any] = {
         "bleu": signature(),
@@ -31,13 +34,13 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
     }
     timed = stopwatch(device)
     for size in BATCHES:
-        seconds, lengths = [], []
+        seconds: list[float] = []
+        lengths: list[int] = []
         for number in range(CALLS[size]):
             first = number * size % max(1, len(data) - size)
             batch = data.batch(range(first, min(first + size, len(data))), device)
             written: list[list[int]] = []
-            write = partial(_write_into, written, model, batch)
-            seconds.append(timed(write))
+            seconds.append(timed(partial(_write, model, batch, written)))
             lengths += [len(ids) for ids in written]
         took = statistics.median(seconds[1:]) / min(size, len(data))
         usage[f"batch_{size}"] = {
@@ -47,6 +50,6 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
     return usage
 
 
-def _write_into(written: list[list[int]], model: WritingModel, batch: Any) -> None:
-    """Write the texts of a batch, and keep their tokens."""
+def _write(model: WritingModel, batch: Batch, written: list[list[int]]) -> None:
+    """Write the texts of a batch into a list."""
     written.extend(model.written(batch))
