@@ -28,6 +28,7 @@ from bench.data.predictions import (
 from bench.data.table_files import Split
 from bench.data.tasks import Task
 from bench.errors import InputError
+from bench.stats.metrics import metric_of
 
 NAME = "linear (TF-IDF)"
 """What tables call it."""
@@ -36,9 +37,13 @@ MOST_GRAMS = 100_000
 """Words and pairs that it knows; of more the most frequent ones."""
 OF_SECOND = "> "
 """What stands before the words of a second text, so that they are features of their own."""
-STRENGTH = 10.0
-"""Inverse of the L2 penalty of the logistic regression: rows of TF-IDF have the norm 1, and
-scikit-learn's default of 1 fits them too little."""
+STRENGTHS = (1.0, 10.0, 100.0)
+"""Inverses of the L2 penalty, of which a fifth of the training examples chooses. Rows of TF-IDF
+have the norm 1, so that scikit-learn's default of 1 often fits them too little."""
+USUAL = 10.0
+"""The inverse of the penalty where so few examples choose nothing."""
+FEWEST = 10
+"""Training examples of which a fifth can choose."""
 ABSENT = -30.0
 """The logit of a class without a training example."""
 
@@ -127,18 +132,51 @@ def grams_of(first: str, second: str = "") -> list[str]:
 def fit(task: Task, train: Split) -> LinearModel:
     """Fit the model on training examples with their labels as they come.
 
+    A fifth of them, drawn once, chooses the penalty by the task's first metric, of numbers by R2.
     Where macro-F1 scores a task, classes count alike, as they do in that metric.
 
     Raises:
         InputError: the task has neither classes nor numbers, or there is nothing to learn.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from threadpoolctl import threadpool_limits
 
     if task.spans or task.writes or train.labels is None:
         raise InputError(f"{task.name}: the linear baseline is for classes and numbers")
     if len(set(train.labels.tolist())) < 2:
         raise InputError(f"{task.name}: all training examples have one label")
+    # the sums are small: threads would wait for each other
+    with threadpool_limits(1):
+        return _fitted(task, train, _chosen_strength(task, train))
+
+
+def _chosen_strength(task: Task, train: Split) -> float:
+    """The inverse of the penalty with the best score on a fifth of the training examples."""
+    order = np.random.default_rng(0).permutation(len(train)).tolist()
+    fifth = len(train) // 5
+    held_out = train.take(sorted(order[:fifth]))
+    rest = train.take(sorted(order[fifth:]))
+    assert rest.labels is not None
+    assert held_out.labels is not None
+    if len(train) < FEWEST or len(set(rest.labels.tolist())) < 2:
+        return USUAL
+    # a correlation would not see a scale that is too small
+    metric = metric_of("r2" if task.regression else task.metrics[0])
+    scores = {}
+    for strength in STRENGTHS:
+        try:
+            logits = _fitted(task, rest, strength).logits(held_out.texts)
+        except InputError:  # words are in the other examples alone
+            return USUAL
+        scores[strength] = metric.score(metric.form.predicted(logits), held_out.labels)
+    return max(STRENGTHS, key=lambda strength: scores[strength])
+
+
+def _fitted(task: Task, train: Split, strength: float) -> LinearModel:
+    """The model with this inverse of the penalty."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    assert train.labels is not None
     vectoriser = TfidfVectorizer(
         analyzer=lambda pair: grams_of(*pair), sublinear_tf=True, max_features=MOST_GRAMS
     )
@@ -147,12 +185,12 @@ def fit(task: Task, train: Split) -> LinearModel:
     except ValueError:
         raise InputError(f"{task.name}: no training text has a word") from None
     if task.regression:
-        ridge = Ridge(alpha=1.0).fit(features_NF, train.labels.astype(np.float64))
+        ridge = Ridge(alpha=USUAL / strength).fit(features_NF, train.labels.astype(np.float64))
         weights_FC = ridge.coef_[:, None]
         bias_C = np.array([ridge.intercept_])
     else:
         weight = "balanced" if task.metrics[0] == "macro_f1" else None
-        logistic = LogisticRegression(C=STRENGTH, max_iter=1000, class_weight=weight)
+        logistic = LogisticRegression(C=strength, max_iter=1000, class_weight=weight)
         logistic.fit(features_NF, train.labels)
         weights_FC, bias_C = _of_all_classes(logistic, len(task.labels))
     return LinearModel(

@@ -327,7 +327,7 @@ ANSWERS = {"audit": 1}
 READ = [
     command
     for command in unique_commands()
-    if command.startswith(READING) and not re.search("FOLDER|:NAME|--why", command)
+    if command.startswith(READING) and not re.search(r"FOLDER|:NAME|--why|reviews\.csv", command)
 ]
 """Those with a folder of the reader's own, or with a row that is named for one, are only parsed. The one of `compare` runs for the
 table below it."""
