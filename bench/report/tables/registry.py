@@ -16,7 +16,7 @@ from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy, as_good_as_best
 from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
-from bench.report.tables.differences import paired_comparisons
+from bench.report.tables.differences import compared_with_each_other, paired_comparisons
 from bench.report.tables.fidelity import fidelity_table
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.provenance import hyper_parameters, record_keys, searches
@@ -37,6 +37,7 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
     (RESULTS, f1_by_class),
     (RESULTS, writing),
     (PAIRED, lambda group: paired_comparisons(group, group.answers)),
+    (PAIRED, lambda group: compared_with_each_other(group, group.answers)),
     (RETENTION, lambda group: retentions(group, group.answers, group.kept)),
     (RETENTION, fidelity_table),
     (COST, cost),
