@@ -436,11 +436,13 @@ def without_auto(request: Request, own: Sequence[str] = ()) -> Request:
     or the hub answers; else with the offline pair, and a note that says why.
 
     Args:
-        own: what the user brings besides the teacher, as it was typed: finished models, predictions, methods.
+        own: what the user brings besides the teacher, as it was typed: finished models,
+            predictions, methods.
 
     Raises:
-        InputError: under CI (the variable CI is set), where one types what one means. Also without real data where the user brings
-            something of his own: generated data would make it another experiment.
+        InputError: under CI (the variable CI is set), where one types what one means. Also without
+            real data where the user brings something: generated data would make it another
+            experiment.
     """
     if AUTO not in (request.data, request.teacher):
         return request

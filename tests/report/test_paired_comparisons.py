@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bench.analysis.choose import choose
+from bench.analysis.compare import compare
 from bench.record.store import Store
 from bench.report.comparison import (
     BETTER,
@@ -21,7 +22,7 @@ from bench.report.comparison import (
 )
 from bench.report.groups import groups
 from bench.report.resampled import judge_answers, resample
-from bench.report.tables.differences import systems_compared, variants_compared
+from bench.report.tables.differences import EACH_OTHER, systems_compared, variants_compared
 from bench.report.tables.registry import make_tables
 from bench.report.tables.retention import KEEPS, LOSES, REFUSED, retention, retentions
 from bench.report.write import write_groups
@@ -366,3 +367,51 @@ def test_retention_is_one_number_in_a_report_and_in_choose(store):
         assert row.retained == pytest.approx(kept[label].value)
         ends = (kept[label].low, kept[label].high)
         assert (row.retained_low, row.retained_high) == pytest.approx(ends)
+
+
+def each_other(store, order=()):
+    """Pairs of the table of systems that were asked for together -> its cells; None without a table."""
+    (group,) = groups(store.records())
+    group.order = list(order)
+    tables = make_tables(group, resample(group, store)).tables
+    found = [table for table in tables if table.file == EACH_OTHER]
+    if not found:
+        return None
+    lines = [line for line in found[0].lines if line.row != ""]
+    return {(line.label, line.cells[0].plain): line.cells for line in lines}
+
+
+@pytest.mark.slow
+def test_two_systems_that_were_typed_together_are_compared_with_each_other(store):
+    """Besides the differences to the baseline; with the numbers that ``compare`` has."""
+    pairs = each_other(store, ["microbert", "kd"])
+    assert list(pairs) == [("microbert", "kd")]
+    (lines,) = compare(store.root, "microbert", "kd").values()
+    sst2, rte, mean = pairs["microbert", "kd"][2:]
+    for cell, line in zip((rte, sst2, mean), lines, strict=True):
+        assert cell.value == pytest.approx(line.difference)
+        assert (cell.low, cell.high, cell.verdict) == (line.low, line.high, line.verdict)
+    # the other way round as it was typed
+    assert list(each_other(store, ["kd", "microbert"])) == [("kd", "microbert")]
+    # the baseline stands in the other table, and an ablation with its full row
+    assert list(each_other(store, ["finetune", "kd", "microbert"])) == [("kd", "microbert")]
+    assert each_other(store, ["finetune", "kd"]) is None
+
+
+@pytest.mark.slow
+def test_of_many_systems_the_one_of_the_highest_mean_is_compared_with_the_others(store):
+    assert list(each_other(store)) == [("kd", "microbert")], "few enough without an order"
+    for number, row in enumerate(("pkd", "minilm"), start=60):
+        for task in ("rte", "sst2"):
+            for seed in (0, 1, 2):
+                write(store, row, task, 0.8, seed, number)
+    assert each_other(store) is None, "nobody asked for one of them"
+    asked = ["kd", "pkd", "microbert"]
+    assert list(each_other(store, asked)) == [
+        ("kd", "pkd"),
+        ("kd", "microbert"),
+        ("pkd", "microbert"),
+    ]
+    assert list(each_other(store, [*asked, "minilm"])) == [
+        ("microbert", row) for row in ("kd", "pkd", "minilm")
+    ]

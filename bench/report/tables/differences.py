@@ -7,8 +7,9 @@ one line; its mean is a test of its own. So no verdict depends on the other line
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,10 @@ from bench.report.tables.parts import keys_of, line_of, one_search
 from bench.stats.power import LEVEL, POWER
 
 SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
-"""The names of the two tables' files."""
+EACH_OTHER = "compared with each other"
+"""The names of the tables' files."""
+EACH_WITH_EACH = 3
+"""Systems of which each is compared with each; of more, one is compared with the others."""
 
 
 def reference_of(group: ReportGroup) -> str:
@@ -80,8 +84,8 @@ def systems_compared(group: ReportGroup, answers: Answers) -> Table | None:
         label for label in group.students if label != reference and not own_row(group, label)
     ]
     title = f"Systems compared with {group.called(reference)}"
-    others = dict.fromkeys(systems if reference in group.systems else (), reference)
-    return _compared(title, group, others, answers, SYSTEMS)
+    pairs = [(label, reference) for label in systems if reference in group.systems]
+    return _compared(title, group, pairs, answers, SYSTEMS)
 
 
 def variants_compared(group: ReportGroup, answers: Answers) -> Table | None:
@@ -90,25 +94,56 @@ def variants_compared(group: ReportGroup, answers: Answers) -> Table | None:
         label: own for label in group.systems if (own := own_row(group, label)) in group.systems
     }
     title = "Variants and ablations compared with their own row"
-    return _compared(title, group, variants, answers, VARIANTS)
+    return _compared(title, group, list(variants.items()), answers, VARIANTS)
 
 
 def differences_to(group: ReportGroup, full: str, answers: Answers) -> Table | None:
     """Every row of a group compared with one of them, with intervals and verdicts; None where no answers are stored."""
-    others = {label: full for label in group.students if label != full}
+    others = [(label, full) for label in group.students if label != full]
     return _compared(f"Differences to {full}, with intervals", group, others, answers)
 
 
+def compared_with_each_other(group: ReportGroup, answers: Answers) -> Table | None:
+    """The systems that were asked for together, besides the common reference: each with each, or the
+    one of the highest mean with the others where they are many.
+
+    Asked for are those that were typed; of a report without an order of rows, all where they are few.
+    """
+    reference = reference_of(group)
+    systems = [
+        label for label in group.students if label != reference and not own_row(group, label)
+    ]
+    asked = [label for label in group.order if label in systems]
+    if not group.order and len(systems) <= EACH_WITH_EACH:
+        asked = systems
+    if len(asked) <= EACH_WITH_EACH:
+        pairs = list(combinations(asked, 2))
+    else:
+        # without verdicts nothing leads: the first one that was typed
+        complete = [] if group.no_verdict else [row for row in asked if row in group.mean_scores]
+        leader = max(complete, key=lambda row: group.mean_scores[row], default=asked[0])
+        pairs = [(leader, row) for row in asked if row != leader]
+    return _compared("Systems compared with each other", group, pairs, answers, EACH_OTHER)
+
+
 def _compared(
-    title: str, group: ReportGroup, other_of: Mapping[str, str], answers: Answers, file: str = ""
+    title: str,
+    group: ReportGroup,
+    rows: Sequence[tuple[str, str]],
+    answers: Answers,
+    file: str = "",
 ) -> Table | None:
-    """Each row's difference to another, 95 % interval and verdict, by column and on average; None where no answers are stored."""
+    """A row's difference to another one, 95 % interval and verdict, by column and on average; None where no answers are stored.
+
+    Args:
+        rows: pairs; the second one of each is subtracted.
+    """
     averaged = group.averaged
     has_means = len(averaged) > 1
     # None: the mean
     places: list[ScoreColumn | None] = [*group.columns, *([None] if has_means else [])]
     lines, compared_in = [], {place: list[Comparison]() for place in places}
-    for label, other in other_of.items():
+    for label, other in rows:
         keys, results = (
             dict[ScoreColumn | None, tuple[str, ...]](),
             dict[ScoreColumn | None, Comparison](),

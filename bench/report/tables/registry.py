@@ -17,7 +17,11 @@ from bench.report.tables.absolute_errors import absolute_errors
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, writing
-from bench.report.tables.differences import systems_compared, variants_compared
+from bench.report.tables.differences import (
+    compared_with_each_other,
+    systems_compared,
+    variants_compared,
+)
 from bench.report.tables.fidelity import fidelity_table
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.tables.provenance import hyper_parameters, record_keys, searches
@@ -39,6 +43,7 @@ TABLES: tuple[tuple[str, Callable[[ReportGroup], Table | Iterable[Table] | None]
     (RETENTION, lambda group: retentions(group, group.answers, group.kept)),
     (ABLATION, lambda group: variants_compared(group, group.answers)),
     (PAIRED, lambda group: systems_compared(group, group.answers)),
+    (PAIRED, lambda group: compared_with_each_other(group, group.answers)),
     (FIDELITY, fidelity_table),
     (COST, cost),
     (COST, gradient_shares),
