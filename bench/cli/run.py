@@ -216,6 +216,11 @@ def tune(
         "",
         "Settings that may vary, separated by commas: names as in a row, pace for the learning rate. Default: all that the methods offer.",
     ),
+    searches: int = option(
+        1,
+        "How many searches: one for all seeds, or as many as there are seeds. Then each seed has a search of its own, with other held-out "
+        "examples, so that intervals have the chance of the search.",
+    ),
 ) -> Answer:
     """Search the settings of each method with the same number of trials, then train the best ones.
 
@@ -227,9 +232,12 @@ def tune(
     request = checked_request(**given)
     from bench.workflows import tune as workflow
 
-    chosen, outcome = workflow.tune(request, trials, search, confirm=asking())
+    chosen, outcome = workflow.tune(
+        request, trials, search, confirm=asking(), searches=searches
+    )
     for choice in chosen:
-        say(f"{choice.task}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
+        of_seed = f", seed {choice.search.seed}" if searches > 1 else ""
+        say(f"{choice.task}{of_seed}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
     body = [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen]
     return "", body, report_outcome(outcome)
 
