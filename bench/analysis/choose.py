@@ -274,9 +274,7 @@ def _checked(budget: Mapping[str, float | None]) -> dict[str, float]:
         if name == RETAINED and value <= 1:
             raise InputError(f"{option} {value:g}: is in percent, like 95")
         if name == RETAINED and value > 100:
-            raise InputError(
-                f"{option} {value:g}: no row is asked for a retention above 100 %"
-            )
+            raise InputError(f"{option} {value:g}: no row is asked for a retention above 100 %")
         limits[name] = value
     return limits
 
@@ -454,8 +452,7 @@ def _retained(evidence: _Evidence, label: str) -> tuple[float, float, float] | N
         if score <= 0:
             return None
         shares.append(share_of(data, own, score, data.scores_R[teacher[0].key]))
-    ends = ends_of(shares)
-    return mean_share(shares), ends["low"], ends["high"]
+    return mean_share(shares), *ends_of(shares)
 
 
 def _changed(evidence: _Evidence, label: str) -> float | None:

@@ -24,7 +24,8 @@ TOKEN = re.compile(
 SUPERSCRIPT = re.compile(r"\^\{?[\w*†‡,]+\}?|[†‡§¶*✝♠♣♦♡¹²³⁴⁵⁶⁷⁸⁹⁰]")
 SEPARATORS = re.compile(r"^[\s()\[\]/,;:|~≈∼<>≤≥=±→➔➜➡…+\-–—−.$°√'\"’_]*$")
 WORDS_BETWEEN = re.compile(
-    r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under|better|worse|borderline|not significant|too few seeds for a verdict|n\.s\.)(?!\w)",
+    r"\b(?:to|vs\.?|versus|and|out of|of|CI|about|ca\.?|approx\.?|over|under|better|worse|borderline|not significant"
+    r"|too few seeds for a verdict|n\.s\.)(?!\w)",
     re.IGNORECASE,
 )
 """Words that may stand in the cell of a number; the last of them say how a test ended."""

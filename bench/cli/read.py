@@ -241,7 +241,8 @@ def choose(
         None, "Latencies with so many threads.", show_default="the session's first"
     ),
     min_retain: float | None = option(
-        None, "At least this mean retention: the lower end of its interval, in percent of the teacher."
+        None,
+        "At least this mean retention: the lower end of its interval, in percent of the teacher.",
     ),
     metric: list[str] | None = METRIC,
 ) -> Answer:

@@ -232,12 +232,12 @@ def tune(
     request = checked_request(**given)
     from bench.workflows import tune as workflow
 
-    chosen, outcome = workflow.tune(
-        request, trials, search, confirm=asking(), searches=searches
-    )
+    chosen, outcome = workflow.tune(request, trials, search, confirm=asking(), searches=searches)
     for choice in chosen:
         of_seed = f", seed {choice.search.seed}" if searches > 1 else ""
-        say(f"{choice.task}{of_seed}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
+        say(
+            f"{choice.task}{of_seed}: {choice.search.of} -> {choice.row}; {choice.search.describe()}"
+        )
     body = [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen]
     return "", body, report_outcome(outcome)
 

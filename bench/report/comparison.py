@@ -338,9 +338,7 @@ def contrast_of_mean(pairs: Sequence[Pair]) -> Resamples:
     """The first side less the second on each resample, the mean over these columns, as a share."""
     # in one order, so that the order of a table's columns does not change the last digit
     pairs = sorted(pairs, key=lambda pair: (pair[0].column.task, pair[0].column.evaluation))
-    return mean_over_columns(
-        [(data.column.task, _contrast(data, sides)) for data, sides in pairs]
-    )
+    return mean_over_columns([(data.column.task, _contrast(data, sides)) for data, sides in pairs])
 
 
 def mean_difference(pairs: Sequence[Pair]) -> Distribution:

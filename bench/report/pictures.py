@@ -663,7 +663,8 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     ),
     "retention": (
         "Retention",
-        "The student's score in percent of its teacher's, of rows with all columns. Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
+        "The student's score in percent of its teacher's, of rows with all columns. "
+        "Violet: above the teacher; orange: below. ✓: the 95 % interval is above the margin; ✗: below.",
         retention_map,
     ),
     "settings": (

@@ -262,7 +262,9 @@ def _sessions_in_words(alike: Sequence[SpeedRecord], newest: SpeedRecord) -> str
     if len(alike) > 1:
         said = f"{len(alike)} sessions: {', and '.join(made)}"
     if session.others:
-        return f"{said}; busy: other processes used {session.others:.1f} cores, so times mean little"
+        return (
+            f"{said}; busy: other processes used {session.others:.1f} cores, so times mean little"
+        )
     if session is not newest:
         return f"{said}; session {newest.key[:8]}, of a busy machine, is left out"
     return said

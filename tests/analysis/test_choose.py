@@ -304,7 +304,9 @@ def test_where_nothing_fits_the_row_that_needs_the_least_more_is_named(store):
     assert not choice.bound, "no row is over one limit alone"
 
 
-@pytest.mark.parametrize(("share", "why"), [(0.95, "is in percent, like 95"), (101.0, "above 100 %")])
+@pytest.mark.parametrize(
+    ("share", "why"), [(0.95, "is in percent, like 95"), (101.0, "above 100 %")]
+)
 def test_a_share_of_the_teacher_is_in_percent_and_at_most_100(store, share, why):
     with pytest.raises(InputError, match=why):
         choose(store.root, {"retained": share})

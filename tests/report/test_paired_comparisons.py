@@ -178,9 +178,7 @@ def test_the_margin_decides_by_the_interval(low, high, verdict):
 
 
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):
-    (refused,) = (
-        cell for cell in tables["Retention"]["tinybert"] if cell.text == REFUSED
-    )
+    (refused,) = (cell for cell in tables["Retention"]["tinybert"] if cell.text == REFUSED)
     assert "trained from another teacher (aaaaaaaaaaaa and tttttttttttt)" in refused.footnotes[0]
 
 
@@ -311,7 +309,9 @@ def test_the_margin_is_an_option(bench, store, tmp_path):
     answer = bench("report", "--results", store.root, "--reports", tmp_path / "p", "--kept", 60)
     assert answer.returncode == 0, answer.stderr
     (path,) = (tmp_path / "p").glob("*/*/README.md")
-    section = re.split(r"\n##+ ", path.read_text().split("## Retention (reappearance percent)\n")[1])[0]
+    section = re.split(
+        r"\n##+ ", path.read_text().split("## Retention (reappearance percent)\n")[1]
+    )[0]
     assert next(line for line in section.splitlines() if "finetune" in line).count(KEEPS) == 2
     assert bench("report", "--results", store.root, "--kept", 0).returncode == 2
 

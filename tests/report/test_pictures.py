@@ -132,8 +132,7 @@ def test_the_titles_of_the_retention_map_have_room(count):
     # the tasks and their mean
     cells = [TableCell("99.0 %", 99.0)] * count
     columns = [
-        Column(name)
-        for name in ("System", *(f"{n} (acc)" for n in names), "mean retention")
+        Column(name) for name in ("System", *(f"{n} (acc)" for n in names), "mean retention")
     ]
     group = groups(
         [factories.record(row, task) for row in ("kd", "pkd") for task in ("rte", "sst2")]

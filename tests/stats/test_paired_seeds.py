@@ -59,9 +59,7 @@ def tested(rng, setting) -> dict[str, bool]:
         parts["sum"].append((str(column), apart))
         parts["paired"].append((str(column), paired))
         parts["smaller"].append((str(column), min(apart, paired, key=variance)))
-    return {
-        rule: mean_over_columns(own).distribution().p() < LEVEL for rule, own in parts.items()
-    }
+    return {rule: mean_over_columns(own).distribution().p() < LEVEL for rule, own in parts.items()}
 
 
 def variance(part: Resamples) -> float:

@@ -61,9 +61,7 @@ def accuracy(group: ReportGroup) -> Table:
     ]
     columns += [Column(f"mean of {len(group.averaged)}")] if has_mean else []
     columns += [Column(title, csv=INTERVAL) for title in further]
-    return Table(
-        "Results", columns, lines, _notes(group), file="accuracy", width=WIDTH
-    )
+    return Table("Results", columns, lines, _notes(group), file="accuracy", width=WIDTH)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ def leaderboard(group: ReportGroup) -> Table | None:
         f"of the rows near it. {WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
         "(two one-sided tests; not adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
         f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests or 'the mean of a row is one test'}. No sign: not tested."
+        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; "
+        f"{tests or 'the mean of a row is one test'}. No sign: not tested."
     )
     return Table("Leaderboard", columns, lines, (note, *one_search(group)), file="leaderboard")
 
