@@ -477,8 +477,7 @@ def _retained(evidence: _Evidence, label: str) -> tuple[float, float, float] | N
         if score <= 0:
             return None
         shares.append(share_of(data, own, score, data.scores_R[teacher[0].key]))
-    ends = ends_of(shares)
-    return mean_share(shares), ends["low"], ends["high"]
+    return mean_share(shares), *ends_of(shares)
 
 
 def _changed(evidence: _Evidence, label: str) -> float | None:

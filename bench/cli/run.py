@@ -216,6 +216,11 @@ def tune(
         "",
         "Settings that may vary, separated by commas: names as in a row, pace for the learning rate. Default: all that the methods offer.",
     ),
+    searches: int = option(
+        1,
+        "How many searches: one for all seeds, or as many as there are seeds. Then each seed has a search of its own, with other held-out "
+        "examples, so that intervals have the chance of the search.",
+    ),
 ) -> Answer:
     """Search the settings of each method with the same number of trials, then train the best ones.
 
@@ -228,11 +233,14 @@ def tune(
     from bench.record.task_facts import shown_tasks
     from bench.workflows import tune as workflow
 
-    chosen, outcome = workflow.tune(request, trials, search, confirm=asking())
+    chosen, outcome = workflow.tune(request, trials, search, confirm=asking(), searches=searches)
     cells = [planned.cell for planned in outcome.cells]
     shown = {cell.tasks[0]: shown_tasks(cell) for cell in cells}
     for choice in chosen:
-        say(f"{shown[choice.task]}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
+        place = shown[choice.task]
+        if searches > 1:
+            place += f", seed {choice.search.seed}"
+        say(f"{place}: {choice.search.of} -> {choice.row}; {choice.search.describe()}")
     body = [{**asdict(choice), "search": choice.search.model_dump()} for choice in chosen]
     return "", body, report_outcome(outcome)
 

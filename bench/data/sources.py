@@ -160,6 +160,8 @@ class Part(DataSource):
     source: DataSource = Sample()
     tenth: bool = False
     """whether only training examples are read, of which a tenth is scored; else one half of each labelled evaluation set is scored"""
+    draw: int = 0
+    """which tenth: each number is another random one"""
 
     def has(self, task: Task, wanted: str | EvaluationSet) -> bool:
         return self.source.has(task, "train" if self.tenth else wanted)
@@ -173,16 +175,25 @@ class Part(DataSource):
             raise InputError(
                 f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20"
             )
-        order = np.random.default_rng(1).permutation(len(whole)).tolist()
+        order = np.random.default_rng(1 + self.draw).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
         return whole.take(sorted(order[kept:] if is_scored else order[:kept]))
 
 
-def held_back(task: Task, source: DataSource) -> tuple[Task, DataSource]:
-    """The task scored on a tenth of its training examples, and the source that keeps them out of the training."""
-    name, slug = f"{source.name}, a tenth of train held back", f"{source.slug}-held-back"
+def held_back(task: Task, source: DataSource, draw: int = 0) -> tuple[Task, DataSource]:
+    """The task scored on a tenth of its training examples, and the source that keeps them out of the training.
+
+    Args:
+        draw: which tenth: each number is another random one.
+    """
+    name = f"{source.name}, a tenth of train held back"
+    slug = f"{source.slug}-held-back"
+    if draw:
+        name += f" (draw {draw})"
+        slug += f"-{draw}"
     scored = EvaluationSet("held-back", task.name, "train")
-    return replace(task, evaluation=(scored,)), Part(name, slug, source.epochs, source, tenth=True)
+    part = Part(name, slug, source.epochs, source, tenth=True, draw=draw)
+    return replace(task, evaluation=(scored,)), part
 
 
 def reported_half(source: DataSource) -> DataSource:

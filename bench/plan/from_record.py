@@ -99,6 +99,7 @@ def _asked(cell: Cell) -> dict[str, Any]:
         "max_train_rows": cell.row_limit,
         "epochs": None if cell.recipe["name"] == PAPER else cell.recipe["epochs"],
         "held_back": data.held_back,
+        "held_back_draw": data.draw,
     }
     if cell.teacher_outputs:
         # a record is asked for again, whatever its file took

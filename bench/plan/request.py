@@ -301,6 +301,8 @@ class Request:
     """a teacher's configuration is enough, without weights and tokenizer: of `plan` alone"""
     held_back: bool = False
     """score on a tenth of the training rows, held back, in the place of the evaluation sets"""
+    held_back_draw: int = 0
+    """which tenth that is"""
     searches: tuple[tuple[str, Search], ...] = ()
     """spelling of a row -> how it was found"""
     notes: tuple[str, ...] = field(default=(), compare=False)

@@ -64,7 +64,7 @@ def plan_tasks(
             else {}
         )
         if request.held_back:
-            task, source = held_back(task, source)
+            task, source = held_back(task, source, request.held_back_draw)
         if rule == "half":
             source = reported_half(source)
         labelled = [each for each in task.evaluation if each.labelled]

@@ -114,6 +114,8 @@ class Search(Frozen):
     """those that could vary in this row, if settings were named"""
     seed: int = 0
     """of the trials"""
+    each_seed: bool = False
+    """whether each seed of the row has a search of its own, with other rows held back"""
     examples: int | None = None
     """held-out examples that scored the trials, for people; None in older records"""
     too_few: bool = False

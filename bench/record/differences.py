@@ -22,10 +22,10 @@ ABSENT = "(not there)"
 PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
     "teacher": lambda c: (c.teacher.base, c.teacher.origin),
-    "recipe": lambda c: sorted(c.recipe.items()),
+    "recipe": lambda c: _recipe(c),
     "precision, threads or device": lambda c: c.numeric.model_dump(),
-    "settings": lambda c: (c.version, sorted(c.settings.items()), c.dropped),
-    "search of the settings": lambda c: c.search and c.search.identity(),
+    "settings": lambda c: _settings(c),
+    "search of the settings": lambda c: _search(c),
     "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
     "tokenizer": lambda c: c.tokenizer,
     "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
@@ -35,6 +35,27 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
 reader is told: the last one differs with many of the others."""
 SHARED = ("data", "teacher", "teacher's training")
 """What all rows of a column must have in common."""
+
+
+def _recipe(cell: Cell) -> list[tuple[str, Any]]:
+    """The numbers of a training; where each seed has a search, without the rate that it chose."""
+    chosen = {"learning_rate"} if cell.search and cell.search.each_seed else set()
+    return sorted(pair for pair in cell.recipe.items() if pair[0] not in chosen)
+
+
+def _settings(cell: Cell) -> tuple[Any, ...]:
+    """Version and settings; where each seed has a search, without the settings, which it chose."""
+    if cell.search and cell.search.each_seed:
+        return (cell.version, cell.dropped)
+    return (cell.version, sorted(cell.settings.items()), cell.dropped)
+
+
+def _search(cell: Cell) -> Any:
+    """A search; where each seed has one, what was asked of them all."""
+    search = cell.search
+    if search and search.each_seed:
+        return (search.of, search.metric, search.settings, len(search.trials))
+    return search and search.identity()
 
 
 def differences(first: Cell, second: Cell, point: str = "") -> list[dict[str, Any]]:

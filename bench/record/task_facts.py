@@ -79,6 +79,8 @@ class DataFacts(NamedTuple):
     augmented: Augmented | None
     held_back: bool
     """whether training rows held back are scored, as in a search"""
+    draw: int
+    """of a search: which tenth of the training rows is held back"""
     half_dev: bool
     """whether half of the development rows choose the epoch and the other half is scored"""
 
@@ -91,7 +93,7 @@ def data_facts(slug: str) -> DataFacts:
     """
     # in the order in which a plan adds them
     base, held_back, half_dev, kind, times, vectors = re.fullmatch(
-        r"(.*?)(-held-back)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?",
+        r"(.*?)(-held-back(?:-\d+)?)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?",
         slug,
         re.DOTALL,
     ).groups()  # type: ignore[union-attr]
@@ -108,6 +110,7 @@ def data_facts(slug: str) -> DataFacts:
         base + (held_back or "") + (half_dev or ""),
         Augmented(kind, int(times), vectors or "") if kind else None,
         bool(held_back),
+        int((held_back or "").removeprefix("-held-back").removeprefix("-") or 0),
         bool(half_dev),
     )
 

@@ -19,6 +19,8 @@ from bench.report.groups import ReportGroup
 from bench.stats.own_metrics import reference_of
 
 Words = tuple[str, ...]
+EACH_SEED = "a search for each seed"
+"""In the place of the option that says how many, until the seeds of a command are known."""
 
 
 def commands(group: ReportGroup) -> list[str]:
@@ -45,8 +47,10 @@ def commands(group: ReportGroup) -> list[str]:
             together = tuple(partner.task for partner in record.cell.together)
             limit = record.cell.row_limit if together else group.cell.data.max_train_rows
             search = record.cell.search
-            # of two searches with different seeds each has a command, which begins with its own
-            begins = (str(search.seed) if search else "", *_begins(record.cell, plain))
+            # of two searches with different seeds each has a command, which begins with its own;
+            # but one command repeats the search for each seed
+            own = str(search.seed) if search and not search.each_seed else ""
+            begins = (own, *_begins(record.cell, plain))
             how = (_row(record), begins, together, limit, _text(record, known))
             seeds_of_task = asked.setdefault(how, {}).setdefault(record.cell.tasks[0], set())
             seeds_of_task |= {record.cell.seed, *([search.seed] if search else [])}
@@ -86,6 +90,9 @@ def commands(group: ReportGroup) -> list[str]:
         words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in tasks)]
         # a search knows the common recipe alone
         recipe = ["--recipe", group.recipe] if verb != "tune" else []
+        if EACH_SEED in options:
+            options = [*(word for word in options if word != EACH_SEED)]
+            options += ["--searches", str(len(seeds))]
         written.append(
             _typed(group, words, seeds, limit, text, [*options, *recipe, *_numbers(group)])
         )
@@ -112,6 +119,7 @@ def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
     if cell.search is not None:
         words = ["tune", "--trials", str(len(cell.search.trials))]
         words += ["--search", ",".join(cell.search.settings)] if cell.search.settings else []
+        words += [EACH_SEED] if cell.search.each_seed else []
     elif cell.selection is not None:
         words += ["--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule]]
     words += ["--teacher-outputs", cell.teacher_outputs] if cell.teacher_outputs else []

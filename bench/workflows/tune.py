@@ -93,6 +93,10 @@ class SearchOutcome:
     """spelling of the best trial"""
     search: Search
 
+    def of_one_seed(self) -> SearchOutcome:
+        """The same, where each seed has a search of its own."""
+        return replace(self, search=self.search.model_copy(update={"each_seed": True}))
+
 
 Tried = dict[str, list[MethodRow]]
 """Spelling of a row -> its trials."""
@@ -143,11 +147,19 @@ def what_to_try(
     return rows, searched, {row.spelling: trials_of(row, trials, searched) for row in rows}
 
 
-def request_of_trials(request: Request, tried: Tried) -> Request:
-    """All trials with the smallest seed, scored on training rows that are held back."""
+def request_of_trials(request: Request, tried: Tried, draw: int = 0) -> Request:
+    """All trials with the smallest seed, scored on training rows that are held back.
+
+    Args:
+        draw: which tenth of them.
+    """
     everything = dict.fromkeys(trial.spelling for trials in tried.values() for trial in trials)
     return replace(
-        request, methods=",".join(everything), seeds=(min(request.seeds),), held_back=True
+        request,
+        methods=",".join(everything),
+        seeds=(min(request.seeds),),
+        held_back=True,
+        held_back_draw=draw,
     )
 
 
@@ -157,6 +169,7 @@ def tune(
     settings: str = "",
     progress: Progress | None = None,
     confirm: Any = None,
+    searches: int = 1,
 ) -> tuple[list[SearchOutcome], Outcome]:
     """Search with the smallest seed, then train the best of each row on every training row, with all seeds, and report it
     as the best of so many.
@@ -165,16 +178,50 @@ def tune(
 
     Args:
         settings: those that are searched, as they are typed; "" for all that the methods offer.
+        searches: 1, one for all seeds; or as many as there are seeds. Then each seed of the result
+            has a search with this seed and another held-out tenth, so that the spread over seeds
+            has the chance of the search.
 
     Raises:
         InputError: bad input; nothing was started.
     """
     progress = progress or Progress()
     request = request.checked()
+    if searches not in (1, len(request.seeds)):
+        raise InputError(
+            f"--searches {searches}: give 1, or {len(request.seeds)}: one for each of --seeds"
+        )
     rows, searched, tried = what_to_try(request, trials, settings, progress)
+    if searches == 1:
+        return _searched(request, rows, searched, tried, None, progress, confirm)
+    chosen: list[SearchOutcome] = []
+    outcomes: list[Outcome] = []
+    for seed in sorted(request.seeds):
+        # of seed 0 it is the search that one search for all seeds is
+        of_seed = replace(request, seeds=(seed,))
+        found, outcome = _searched(of_seed, rows, searched, tried, seed, progress, confirm)
+        chosen += found
+        outcomes.append(outcome)
+    return chosen, joined(outcomes)
+
+
+def _searched(
+    request: Request,
+    rows: list[MethodRow],
+    searched: tuple[str, ...],
+    tried: Tried,
+    draw: int | None,
+    progress: Progress,
+    confirm: Any,
+) -> tuple[list[SearchOutcome], Outcome]:
+    """One search with the smallest seed, and the trainings of what it chose with all seeds.
+
+    Args:
+        draw: which tenth is held back, where each seed has a search of its own; else None.
+    """
     asked = {task.name: part for part in typed_tasks(request.tasks) for task, _ in expand(part)}
     seed = min(request.seeds)
-    searching = run(request_of_trials(request, tried), progress, confirm)
+    searching = run(request_of_trials(request, tried, draw or 0), progress, confirm)
     store = Store(request.results)
     records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
     scored = {name: record for (name, _), record in records.items() if record is not None}
@@ -187,6 +234,8 @@ def tune(
         # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
         best = [_best(name, row, tried[row.spelling], records, searched, seed) for row in rows]
         to_train = [choice for choice in best if choice is not None]
+        if draw is not None:
+            to_train = [choice.of_one_seed() for choice in to_train]
         chosen += to_train
         while to_train:
             # a run has one search for each row: of searches with the same best trial, each has a run of its own

@@ -25,7 +25,7 @@ from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.differences import differing_parts
 from bench.record.store import Store
-from bench.record.task_facts import label_suffixes
+from bench.record.task_facts import data_facts, label_suffixes
 from bench.report.write import write_reports
 from bench.run import Outcome
 from bench.workflows import tune
@@ -43,6 +43,20 @@ def test_held_back_rows_are_a_tenth_of_train_and_not_trained_on(glue_folder):
     assert not set(train.ids) & set(scored.ids)
     assert sorted([*train.ids, *scored.ids]) == sorted(whole.ids)
     assert source.load(task, "train").fingerprint() == train.fingerprint()
+
+
+def test_other_draws_hold_back_other_rows_and_the_first_is_that_of_older_records(glue_folder):
+    plain = source_for(GLUE["rte"], str(glue_folder), True)
+    task, first = held_back(GLUE["rte"], plain)
+    _, again = held_back(GLUE["rte"], plain, 0)
+    _, other = held_back(GLUE["rte"], plain, 2)
+    assert again == first
+    scored = [source.load(task, task.evaluation[0]).ids for source in (first, other)]
+    assert len(scored[0]) == len(scored[1])
+    assert set(scored[0]) != set(scored[1])
+    facts = [data_facts(source.slug) for source in (first, other)]
+    assert [(each.held_back, each.draw) for each in facts] == [(True, 0), (True, 2)]
+    assert facts[1].folder == facts[0].folder
 
 
 def test_trials_begin_with_the_row_as_typed_and_are_all_different():
@@ -351,6 +365,46 @@ def test_a_search_records_what_was_tried_and_trains_the_best_on_all_rows(
     assert not list((tmp_path / "p").glob("*held-back*"))  # pages of trials are no result
 
 
+@pytest.mark.slow
+def test_each_seed_has_a_search_of_its_own(bench, glue_folder, teacher_folder, tmp_path):
+    """Other held-out rows, the seed's own trials and teacher; one row, which one command makes again."""
+    words = (
+        *("tune", "--methods", FLOOR, "--tasks", "sst2", "--trials", 2, "--search", "pace"),
+        *("--data", glue_folder, "--teacher", teacher_folder, "--threads", 1, "--device", "cpu"),
+        *("--epochs", 2, "--seeds", "0,1", "--searches", 2, "--yes"),
+        *("--results", tmp_path / "r", "--reports", tmp_path / "p"),
+    )
+    done = bench(*words)
+    assert done.returncode == 0, done.stderr
+    assert all(f"sst2, seed {seed}: " in done.stdout for seed in (0, 1))
+    records = list(Store(tmp_path / "r").records())
+    final = sorted((r for r in records if r.cell.search), key=lambda r: r.cell.seed)
+    searches = [record.cell.search for record in final]
+    assert [(r.cell.seed, r.cell.search.seed) for r in final] == [(0, 0), (1, 1)]
+    assert len({search.held_back for search in searches}) == 2
+    assert len({record.cell.label for record in final}) == 1
+    for record in final:
+        names = {trial.row for trial in record.cell.search.trials}
+        tried = [r for r in records if r.cell.seed == record.cell.seed and r.cell.label in names]
+        held_back = {r.cell.data.evaluation["held-back"] for r in tried if "held-back" in r.scores}
+        assert held_back == {record.cell.search.held_back}
+
+    (file,) = (tmp_path / "p").glob("folder-tiny-glue/tiny-bert-*-2ep-*/README.md")
+    report = file.read_text()
+    assert "tuned by one search" not in report
+    (chosen,) = csv.DictReader((file.parent / "tables" / "searches.csv").read_text().splitlines())
+    assert " / " in chosen["sst2"]
+    (command,) = re.findall(r"- command: `python -m bench (.*)`", report)
+    assert "--searches 2" in command
+    again = command.replace("tiny-glue", str(glue_folder)).replace("tiny-bert", str(teacher_folder))
+    typed = (*shlex.split(again), "--results", tmp_path / "r", "--reports", tmp_path / "p")
+    assert bench(*typed).stderr.count("nothing to do: every cell has its record") == 4, command
+
+    # a single search has the trials of the first seed's
+    one = bench(*words[:-9], "--seeds", "0", "--yes", *words[-4:])
+    assert one.stderr.count("nothing to do: every cell has its record") == 1, one.stderr
+
+
 def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_folder, tmp_path):
     common = (
         "--tasks",
@@ -370,6 +424,7 @@ def test_a_search_refuses_what_it_cannot_do_fairly(bench, glue_folder, teacher_f
         (("--methods", "kd:alpha=0.8", "--search", "alpha"), "or has them typed"),
         (("--methods", ""), "no method was named"),
         (("--methods", "finetune", "--trials", 99), "at most 6"),
+        (("--methods", "kd", "--searches", 2), "one for each of --seeds"),
     ):
         answer = bench("tune", *words, *common)
         assert answer.returncode == 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.record.keys import canonical
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
@@ -43,12 +42,8 @@ def left_out_of_means(group: ReportGroup) -> str:
 def one_search(group: ReportGroup) -> list[str]:
     """A sentence for tables with intervals, where one search chose the settings of several seeds;
     none where no search did, or each seed has its own."""
-    searched = [record for record in group.records if record.cell.search is not None]
-    chosen: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for record in searched:
-        identity = canonical(record.cell.search.identity()) if record.cell.search else ""
-        chosen.setdefault((record.row, record.cell.tasks), []).append(identity)
-    if all(len(set(own)) == len(own) for own in chosen.values()):
+    found = [record.cell.search for record in group.records if record.cell.search is not None]
+    if all(search.each_seed for search in found):
         return []
     return [
         "Rows (best of …) were tuned by one search for all seeds: the intervals leave out that another search, with other held-out "

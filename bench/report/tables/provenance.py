@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.record.cell import FINISHED, TEACHER, TOO_FEW, Cell, Search, split_row
@@ -89,12 +89,15 @@ def searches(group: ReportGroup) -> Table | None:
     lines = []
     too_few: dict[str, int | None] = {}
     for label in group.systems:
-        by_task = {record.cell.tasks[0]: record.cell.search for record in group.records_of(label)}
-        for task, search in by_task.items():
+        by_task: dict[str, list[Search]] = {}
+        for record in group.records_of(label):
+            task, search = record.cell.tasks[0], record.cell.search
+            if search is not None and search not in by_task.setdefault(task, []):
+                by_task[task].append(search)
             if search is not None and search.too_few:
                 too_few[task] = search.examples
-        if any(by_task.values()):
-            cells = [_chosen(by_task.get(task)) for task in tasks]
+        if by_task:
+            cells = [_chosen(by_task.get(task, [])) for task in tasks]
             lines.append(line_of(group, label, cells))
     note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
     warnings = [
@@ -110,17 +113,24 @@ def searches(group: ReportGroup) -> Table | None:
     )
 
 
-def _chosen(search: Search | None) -> TableCell:
+def _chosen(of_seeds: Sequence[Search]) -> TableCell:
     """``pace=0.5 (80.3; 65.1 to 80.3)``: what the best trial has set besides the row, and the scores; a dash without a search.
 
     A CSV file has the choice, the best score, the lowest one and how many trials have a score, each by itself.
+
+    Args:
+        of_seeds: one search for all seeds, or one for each: then their choices stand beside each other.
     """
-    if search is None:
+    if not of_seeds:
         return TableCell(DASH)
-    scores = [trial.score for trial in search.trials if trial.score is not None]
-    before = split_row(search.of)[1]
-    chosen = [part for part in split_row(search.best.row)[1] if part not in before]
-    choice = ", ".join(chosen) or "as it is"
+    scores: list[float] = []
+    choices: list[str] = []
+    for search in of_seeds:
+        scores += [trial.score for trial in search.trials if trial.score is not None]
+        before = split_row(search.of)[1]
+        chosen = [part for part in split_row(search.best.row)[1] if part not in before]
+        choices.append(", ".join(chosen) or "as it is")
+    choice = " / ".join(choices)
     low, high = min(scores), max(scores)
     text = f"{choice} ({high:.1f}; {low:.1f} to {high:.1f})"
     return TableCell(text, low=low, high=high, n=len(scores), plain=choice)

@@ -136,13 +136,12 @@ def mean_share(shares: Sequence[Share]) -> float:
     return float(np.mean([100 * share.value for share in shares]))
 
 
-def ends_of(shares: Sequence[Share]) -> dict[str, float]:
-    """The 95 % interval of the mean of the columns' shares, in percent: its ``low`` and ``high``."""
+def ends_of(shares: Sequence[Share]) -> tuple[float, float]:
+    """The 95 % interval of the mean of the columns' shares, in percent."""
     ends = np.mean([share.ends for share in shares], axis=0)
     # a resample in which the teacher has no score above 0 in any column has no ratio
     drawn = mean_over_columns([(share.task, share.part) for share in shares]).distribution()
-    low, high = drawn.within(*ends).times(100).interval()
-    return {"low": low, "high": high}
+    return drawn.within(*ends).times(100).interval()
 
 
 def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Table | None:
@@ -207,7 +206,8 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         if any(cell.text != DASH or cell.footnotes for cell in cells):
             mean = TableCell(DASH)
             if len(shares) == len(averaged) > 1:
-                mean = number(mean_share(shares), unit=" %", **ends_of(shares))
+                low, high = ends_of(shares)
+                mean = number(mean_share(shares), unit=" %", low=low, high=high)
             lines.append(line_of(group, label, [*cells, mean]))
     if not lines:
         return None
