@@ -118,11 +118,13 @@ def _note(group: ReportGroup) -> str:
     if len(group.averaged) == 1 < len(group.columns):
         tests = f"the verdict is adjusted (Holm) over {len(group.columns)} columns"
     return (
-        f"{note} In bold is the highest mean, without suspect predictions; it says nothing of the rows near it. "
-        f"{WITHIN.capitalize()}: {SHOWN} if the whole 90 % interval of the difference to the best row lies within it "
-        "(two one-sided tests; not adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
-        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, {SYMBOLS[NOT_SIGNIFICANT]} not significant, "
-        f"{SYMBOLS[BORDERLINE]} {BORDERLINE}, {SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests}. No sign: not tested."
+        f"{note} In bold is the highest mean, without suspect predictions; "
+        f"it says nothing of the rows near it. {WITHIN.capitalize()}: {SHOWN} if the whole 90 % "
+        "interval of the difference to the best row lies within it (two one-sided tests; not "
+        "adjusted). A row of one seed is not shown to be near. A dash: fewer seeds than others. "
+        f"{SYMBOLS[BETTER]} better, {SYMBOLS[WORSE]} worse, "
+        f"{SYMBOLS[NOT_SIGNIFICANT]} not significant, {SYMBOLS[BORDERLINE]} {BORDERLINE}, "
+        f"{SYMBOLS[TOO_FEW_SEEDS]} {TOO_FEW_SEEDS}; {tests}. No sign: not tested."
     )
 
 
