@@ -122,7 +122,7 @@ def tiny_pairs() -> Encoded:
 
 
 def tiny_teacher_config(family: str = "bert") -> Any:
-    shape = {
+    shape: dict[str, Any] = {
         "vocab_size": SPECIAL + WORDS,
         "hidden_size": 24,
         "num_hidden_layers": 4,

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from tiny_training import built
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 import methods
 from bench.data.masking import pad_batch
@@ -20,7 +21,7 @@ from bench.measure.backends import opened as opened_graph
 from bench.measure.backends import runner, write_onnx
 from methods import fisher
 from methods.api import MethodError, Setup
-from methods.core import losses
+from methods.core import families, losses, packed
 from methods.core.artefacts import blank_artefacts
 from methods.core.families import attention_names
 from methods.core.masked import TeacherHead
@@ -493,3 +494,21 @@ def test_the_masked_language_head_of_a_checkpoint_is_read(family, batch, tmp_pat
         given = whole(input_ids=first[None], output_hidden_states=True)
         ours = TeacherHead().filled(setup)(given.hidden_states[-1][0])
     torch.testing.assert_close(ours, given.logits[0], **EQUAL)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_fused_attention_of_a_pruned_student_answers_as_the_usual_one(family, batch, monkeypatch):
+    """What an accelerator takes, here: heads that stay have their rows of the bias there too."""
+    method = methods.get("fisher")()
+    teacher, setup, _ = student_of(method, family)
+    setup.artefacts["fisher_masks"] = dict(
+        zip(("heads", "neurons"), masks_of(teacher), strict=True)
+    )
+    student = method.build(setup).model.eval()
+    usual = forward(student, batch, LOGITS).logits
+    calls = []
+    fused = lambda *args, **given: calls.append(1) or packed.fused_attention(*args, **given)  # noqa: E731
+    monkeypatch.setattr(families, "packed_attention", fused)
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "packed", fused)
+    torch.testing.assert_close(forward(student, batch, LOGITS).logits, usual, **EQUAL)
+    assert len(calls) == 4
