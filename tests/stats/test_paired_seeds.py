@@ -44,7 +44,7 @@ class Setting:
     gap: float = 0.0
 
 
-def tested(rng, setting) -> dict[str, bool]:
+def called_different(rng, setting) -> dict[str, bool]:
     """Rule -> whether it calls the two rows different, in one simulated table."""
     parts = {"sum": [], "paired": [], "smaller": []}
     covariance = np.array([[1.0, setting.together], [setting.together, 1.0]])
@@ -70,7 +70,7 @@ def variance(part: Resamples) -> float:
 def shares(setting, tables) -> dict[str, float]:
     """Rule -> the share of simulated tables in which it calls the rows different."""
     rng = np.random.default_rng([setting.seeds, setting.columns, TOGETHER.index(setting.together)])
-    found = [tested(rng, setting) for _ in range(tables)]
+    found = [called_different(rng, setting) for _ in range(tables)]
     return {rule: float(np.mean([own[rule] for own in found])) for rule in found[0]}
 
 
