@@ -57,6 +57,10 @@ class Executor:
         """Whether another step can begin."""
         return len(self.files) < self.jobs
 
+    def leave(self, step: Step) -> None:
+        """A step waits no longer, whether it is begun or not: the time that is left is without it."""
+        self.time_left.leave(step)
+
     def submit(self, step: Step) -> Future[StepResult]:
         """Begin a step. Its future has the answer, or a BrokenExecutor if the process that made it is gone."""
         raise NotImplementedError

@@ -152,7 +152,7 @@ class Schedule:
 
     def _begin(self, step: Step) -> None:
         """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
-        self.executor.time_left.leave(step)
+        self.executor.leave(step)
         if not step.students and (why := self._why_lost(step)) is not None:
             self._lose(step, why)
             return
