@@ -37,6 +37,27 @@ def quiet() -> None:
     logging.disable_progress_bar()
 
 
+class Pace:
+    """How long a stretch of work will still take, by its own steps alone.
+
+    Where the number of steps changes another stretch begins. What was done before, by a run that
+    broke off, says nothing of the pace.
+    """
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int, int] | None = None
+        """when the stretch began, how much was done then, and of how many steps"""
+
+    def left(self, now: float, done: int, total: int) -> float | None:
+        """Seconds until it is done; None where its first step is still under way."""
+        if self._first is None or self._first[2] != total or done < self._first[1]:
+            self._first = now, done, total
+        begun, before, _ = self._first
+        if done <= before:
+            return None
+        return (now - begun) / (done - before) * (total - done)
+
+
 class Progress:
     """Says what is running, how far it is and how long it will still take."""
 
@@ -73,8 +94,13 @@ class Progress:
             job = bar.add_task(shown(title), total=None)
             yield lambda done, total: bar.update(job, completed=done, total=total)
 
-    def bar(self, transient: bool = False) -> Bar:
-        """Live lines of a terminal: what, how far, since when, how long still."""
+    def bar(self, transient: bool = False, has_pace: bool = True) -> Bar:
+        """Live lines of a terminal: what, how far, since when, how long still.
+
+        Args:
+            transient: nothing is left of them at the end.
+            has_pace: whether how long still follows from how far; else the line's words say it.
+        """
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -94,8 +120,7 @@ class Progress:
             BarColumn(bar_width=16),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("left"),
+            *((TimeRemainingColumn(), TextColumn("left")) if has_pace else ()),
         )
         return Bar(*columns, console=Console(file=self.stream), transient=transient, expand=True)
 
@@ -103,19 +128,18 @@ class Progress:
     def _plain(self, title: str, is_short: bool) -> Iterator[Callable[[int, int], None]]:
         begun = self.clock()
         spoken = begun - EVERY_SECONDS + FIRST_SECONDS
-        first: tuple[float, int] | None = None
+        pace = Pace()
+        is_counted = False
 
         def update(done: int, total: int) -> None:
-            nonlocal spoken, first
+            nonlocal spoken, is_counted
+            is_counted = True
             now = self.clock()
-            if first is None:
-                # what was done before, by a run that broke off, says nothing of the pace
-                first = now, done
-            if now - spoken >= EVERY_SECONDS and done > first[1]:
+            left = pace.left(now, done, total)
+            if now - spoken >= EVERY_SECONDS and left is not None:
                 spoken = now
-                left = (now - first[0]) / (done - first[1]) * (total - done)
                 self.say_pace(f"  {title}: {done}/{total} steps, about {duration(left)} left")
 
         yield update
-        if first is not None and not is_short:  # nothing was counted: it was there already
+        if is_counted and not is_short:  # nothing was counted: it was there already
             self.say(f"  {title}: done in {duration(self.clock() - begun)}")

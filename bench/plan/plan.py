@@ -418,6 +418,37 @@ class Cost:
     """bytes"""
 
 
+def wall_seconds(
+    steps: Iterable[Step], seconds: Mapping[str, float], jobs: int, slowed: Mapping[int, float]
+) -> float:
+    """How long steps take from begin to end, if each job that is free begins the first one that waits
+    for nothing.
+
+    Args:
+        seconds: key of a step -> what it takes by itself; a step without them is made already.
+        jobs: at a time.
+        slowed: so many at a time -> how many times longer each takes.
+    """
+    waiting = {step.key: set(step.needs) & seconds.keys() for step in steps if step.key in seconds}
+    running = dict[str, float]()
+    now = 0.0
+    while waiting or running:
+        ready = [key for key, needs in waiting.items() if not needs]
+        for key in ready[: max(1, jobs) - len(running)]:
+            running[key] = seconds[key]
+            del waiting[key]
+        # what waits for a step that nobody makes never begins
+        if not running:
+            break
+        done = min(running, key=lambda key: running[key])
+        passed = running.pop(done)
+        now += passed * slowed.get(len(running) + 1, 1.0)
+        running = {key: left - passed for key, left in running.items()}
+        for needs in waiting.values():
+            needs.discard(done)
+    return now
+
+
 @dataclass(repr=False)
 class Plan:
     """All cells of a request: which have a record, which are to do, and the steps that make them. Trains nothing."""
@@ -482,21 +513,9 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """From begin to end, if each job that is free begins the first step that waits for nothing."""
-        waiting = {step.key: set(step.needs) & self.costs.keys() for step in self.todo_steps}
-        running, now = dict[str, float](), 0.0
-        while waiting or running:
-            ready = [key for key, needs in waiting.items() if not needs]
-            for key in ready[: max(1, self.request.jobs) - len(running)]:
-                running[key] = self.costs[key].seconds
-                del waiting[key]
-            done = min(running, key=lambda key: running[key])
-            passed = running.pop(done)
-            now += passed * self.slowed.get(len(running) + 1, 1.0)
-            running = {key: left - passed for key, left in running.items()}
-            for needs in waiting.values():
-                needs.discard(done)
-        return now
+        """From begin to end."""
+        seconds = {key: cost.seconds for key, cost in self.costs.items()}
+        return wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
 
     @property
     def disk_bytes(self) -> int:

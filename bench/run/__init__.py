@@ -53,7 +53,8 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
             written; later, as :meth:`Schedule.carry_out` says: the records that are finished stay.
         KeyboardInterrupt: somebody stopped the run.
     """
-    request, outcome = plan.request, Outcome(plan)
+    request = plan.request
+    outcome = Outcome(plan)
     if request.track:
         check_tracker(request.track)
     if request.save_students:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.progress import Progress
+from bench.progress import EVERY_SECONDS, FIRST_SECONDS, Pace, Progress
+from bench.run.time_left import TimeLeft
 from bench.run_status import read_status, write_status
 from bench.terminal import shown
 
@@ -30,11 +31,11 @@ class FileProgress(Progress):
             write: told the file and what is said of the job.
         """
         super().__init__()
-        self._stop, self._send = stop, write
+        self._stop = stop
+        self._send = write
         self._file: Path | None = None
         self._body: dict[str, Any] = {}
         self._written = 0.0
-        self._shown_task = self._plain
 
     def begin(self, title: str, file: Path | None = None) -> None:
         """From now on it is this job."""
@@ -46,7 +47,7 @@ class FileProgress(Progress):
             "done": 0,
             "total": None,
         }
-        self._body |= {"pace": "", "said": []}
+        self._body |= {"left": None, "said": []}
         self._write(at_once=True)
 
     def end(self) -> None:
@@ -59,20 +60,21 @@ class FileProgress(Progress):
         self._write(at_once=True)
 
     def say_pace(self, text: str) -> None:
-        self._body["pace"] = text
-        self._write()
+        """The run says how far it is, of all its jobs in one line."""
 
     def is_stopping(self) -> bool:
         return self._stop is not None and bool(self._stop.value)
 
     @contextmanager
     def task(self, title: str, is_short: bool = False) -> Iterator[Callable[[int, int], None]]:
-        self._body |= {"title": title, "done": 0, "total": None}
+        self._body |= {"title": title, "done": 0, "total": None, "left": None}
         self._write(at_once=True)
-        with self._shown_task(title, is_short) as update:
+        pace = Pace()
+        with self._plain(title, is_short) as update:
 
             def count(done: int, total: int) -> None:
-                self._body |= {"done": done, "total": total}
+                left = pace.left(self.clock(), done, total)
+                self._body |= {"done": done, "total": total, "left": left}
                 update(done, total)
                 self._write()
 
@@ -86,72 +88,83 @@ class FileProgress(Progress):
             self._send(self._file, self._body)
 
 
-class TeeProgress(FileProgress):
-    """The progress of a run that does its jobs itself: shown as ever, and written to the file of the job too."""
-
-    def __init__(self, shown: Progress) -> None:
-        super().__init__()
-        self._shown_task, self.stream, self.clock = shown.task, shown.stream, shown.clock
-        self.say, self.say_pace, self.is_stopping = shown.say, shown.say_pace, shown.is_stopping  # type: ignore[method-assign]
-
-
 class Display:
-    """Shows what the files of a folder say: lines as they come, and how far each job is."""
+    """Shows what the jobs of a run say: their lines as they come, and one line of the run itself.
 
-    def __init__(self, folder: Path, progress: Progress) -> None:
-        self._folder, self._progress = folder, progress
+    That line says how far the run is, how long it will still take, and what it does now.
+    """
+
+    def __init__(self, folder: Path, progress: Progress, time_left: TimeLeft) -> None:
+        """
+        Args:
+            folder: of the files of the jobs.
+        """
+        self._folder = folder
+        self._progress = progress
+        self._time_left = time_left
         self._heard: dict[str, int] = {}
-        self._paces: dict[str, str] = {}
+        """job -> how many of its lines were said"""
+        self._jobs: dict[str, dict[str, Any]] = {}
+        """what each job under way says of itself"""
         self._live: Any = None
-        self._lines: dict[str, Any] = {}
-        """job -> the number of its line in the live display"""
+        self._spoken = progress.clock() - EVERY_SECONDS + FIRST_SECONDS
 
     def begin(self) -> None:
         if self._progress.stream.isatty():
-            self._live = self._progress.bar()
+            self._live = self._progress.bar(transient=True, has_pace=False)
             self._live.start()
+            self._live.add_task("", total=1.0)
 
     def end(self) -> None:
         self.refresh()
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
     def refresh(self) -> None:
         """Read every file, and say what is new."""
         for file in sorted(self._folder.glob("*.json")):
-            self._read(file)
+            self.hear(file.stem, read_status(file))
+        self.show()
+
+    def hear(self, job: str, body: dict[str, Any]) -> None:
+        """What a job says: new lines are said at once."""
+        if not body:
+            return
+        self._jobs[job] = body
+        if body.get("process"):
+            self._time_left.start(job)
+        for line in body["said"][self._heard.get(job, 0) :]:
+            self.say(line)
+        self._heard[job] = len(body["said"])
 
     def end_job(self, file: Path) -> None:
         """Say its last words, and forget it."""
-        self._read(file)
+        self.hear(file.stem, read_status(file))
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
-        if file.stem in self._lines:
-            self._live.remove_task(self._lines.pop(file.stem))
+        self._jobs.pop(file.stem, None)
+        self._heard.pop(file.stem, None)
 
     def say(self, text: str) -> None:
-        """Between the live lines, where there are some."""
+        """Above the live line, where there is one."""
         if self._live is None:
             self._progress.say(text)
         else:
             self._live.console.print(shown(text), markup=False, highlight=False)
 
-    def _read(self, file: Path) -> None:
-        if not (body := read_status(file)):
+    def show(self) -> None:
+        """Show how far the run is: at once in a live line, without a terminal now and then."""
+        now = self._progress.clock()
+        if self._live is None and now - self._spoken < EVERY_SECONDS:
             return
-        job = file.stem
-        for line in body["said"][self._heard.get(job, 0) :]:
-            self.say(line)
-        self._heard[job] = len(body["said"])
-        if self._live is not None:
-            if job not in self._lines:
-                self._lines[job] = self._live.add_task(shown(body["title"]), total=None)
-            self._live.update(
-                self._lines[job],
-                description=shown(body["title"]),
-                completed=body["done"],
-                total=body["total"],
-            )
-        elif body["pace"] and body["pace"] != self._paces.get(job):
-            self._paces[job] = body["pace"]
-            self.say(body["pace"])
+        self._spoken = now
+        text = self._time_left.in_words(self._jobs)
+        if doing := [body["title"] for body in self._jobs.values() if body.get("title")]:
+            text += f"; now {'; '.join(doing)}"
+        if self._live is None:
+            self._progress.say_pace(f"  {text}")
+            return
+        (line,) = self._live.task_ids
+        share = self._time_left.share(self._time_left.left(self._jobs)[0])
+        self._live.update(line, description=shown(text), completed=share)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import shutil
 from collections.abc import Sequence
@@ -24,7 +23,8 @@ from bench.plan.plan import Plan, Step
 from bench.plan.request import Request
 from bench.progress import Progress
 from bench.run import worker
-from bench.run.display import Display, TeeProgress
+from bench.run.display import Display, FileProgress
+from bench.run.time_left import TimeLeft
 from bench.run.worker import Worker, request_of_worker
 from bench.run_status import announce, new_folder, read_status, write_status
 
@@ -39,10 +39,12 @@ class Executor:
     """what is said where no worker can begin"""
 
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
-        self.plan, self.jobs = plan, jobs
+        self.plan = plan
+        self.jobs = jobs
         self.folder = new_folder()
         announce(self.folder, plan.request.results, {planned.key for planned in plan.todo})
-        self.display = Display(self.folder, progress)
+        self.time_left = TimeLeft(plan)
+        self.display = Display(self.folder, progress, self.time_left)
         self.say = self.display.say
         self.files: dict[Future[StepResult], Path] = {}
         """of the steps under way"""
@@ -54,6 +56,10 @@ class Executor:
     def has_free_worker(self) -> bool:
         """Whether another step can begin."""
         return len(self.files) < self.jobs
+
+    def leave(self, step: Step) -> None:
+        """A step waits no longer, whether it is begun or not: the time that is left is without it."""
+        self.time_left.leave(step)
 
     def submit(self, step: Step) -> Future[StepResult]:
         """Begin a step. Its future has the answer, or a BrokenExecutor if the process that made it is gone."""
@@ -69,7 +75,8 @@ class Executor:
             "title": f"{step.title}: waits for its worker",
             "done": 0,
         }
-        write_status(file, {**waiting, "total": None, "pace": "", "said": []})
+        write_status(file, {**waiting, "total": None, "left": None, "said": []})
+        self.time_left.begin(file.stem, step)
         return file
 
     def worker_had_started(self, future: Future[StepResult]) -> bool:
@@ -79,7 +86,9 @@ class Executor:
     def release(self, future: Future[StepResult]) -> None:
         """Free the worker of a step: its answer is taken, or it has none."""
         del self.handles[future]
-        self.display.end_job(self.files.pop(future))
+        file = self.files.pop(future)
+        self.display.end_job(file)
+        self.time_left.end(file.stem)
 
     def show(self) -> None:
         """Tell a person what is under way."""
@@ -111,27 +120,33 @@ def refuse_script_without_main_guard() -> None:
 
 
 class InProcess(Executor):
-    """This process makes each step when it is submitted, and its own progress is shown."""
+    """This process makes each step when it is submitted, and shows how far it is meanwhile."""
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
         super().__init__(plan, 1, progress)
-        self.say = progress.say
-        self._worker = Worker(plan.request, TeeProgress(progress))
+        own = FileProgress(write=self._hear)
+        own.clock = progress.clock
+        own.is_stopping = progress.is_stopping  # type: ignore[method-assign]
+        self._worker = Worker(plan.request, own)
+
+    def _hear(self, file: Path, body: dict[str, Any]) -> None:
+        """What the step says: to this run, and in its file to `status`."""
+        write_status(file, body)
+        self.display.hear(file.stem, body)
+        self.display.show()
 
     def submit(self, step: Step) -> Future[StepResult]:
-        future, file = Future[StepResult](), self.folder / "job.json"
+        future = Future[StepResult]()
+        file = self.new_file(step)
         try:
             future.set_result(self._worker.make(step, file))
         finally:
-            with contextlib.suppress(OSError):  # what `status` reads must not end a run
-                file.unlink(missing_ok=True)
+            self.display.end_job(file)
+            self.time_left.end(file.stem)
         return future
 
     def release(self, future: Future[StepResult]) -> None:
         """Nothing is left of it."""
-
-    def __enter__(self) -> Self:
-        return self
 
 
 class Processes(Executor):
@@ -161,7 +176,9 @@ class Processes(Executor):
         except BrokenExecutor:  # it was killed while it had nothing to do
             del self._pools[number]
             future = self._submit_to(number, step, file)
-        self.handles[future], self.files[future], self._last_task[number] = number, file, step.task
+        self.handles[future] = number
+        self.files[future] = file
+        self._last_task[number] = step.task
         return future
 
     def _submit_to(self, number: int, step: Step, file: Path) -> Future[StepResult]:

@@ -110,7 +110,8 @@ def make(
             def say(file: Path, body: dict[str, Any]) -> None:
                 flag.value = int(ray.get(board.say.remote(file, body)))
 
-            _last.start, _last.worker = start, Worker(start.request, FileProgress(flag, say))
+            _last.start = start
+            _last.worker = Worker(start.request, FileProgress(flag, say))
         result: StepResult = _last.worker.make(step, status)
         if is_apart:
             for file in result.states:
@@ -131,7 +132,8 @@ class RaySteps(Executor):
     def __init__(self, plan: Plan, jobs: int, progress: Progress) -> None:
         """Raises InputError: nobody answers at the cluster's address."""
         request = plan.request
-        self._cores, self._gpus = request.threads, int(plan.tasks[0].numeric.device == "cuda")
+        self._cores = request.threads
+        self._gpus = int(plan.tasks[0].numeric.device == "cuda")
         # on one machine it is the person who decides how many steps there are at a time
         most = max(
             usable_memory_bytes() or 0,
@@ -167,7 +169,8 @@ class RaySteps(Executor):
             for key in step.needs
             if (slot := self.plan.steps[key].slot) is not None and slot.is_made
         ]
-        future, file = Future[StepResult](), self.new_file(step)
+        future = Future[StepResult]()
+        file = self.new_file(step)
         task = self._make.options(memory=memory).remote(self._start, self._board, step, slots, file)
         self.files[future], self.handles[future] = file, task
         task.future().add_done_callback(partial(self._answer, future))

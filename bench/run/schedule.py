@@ -82,13 +82,11 @@ class Schedule:
         Args:
             locks: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
         """
-        self.plan, self.executor, self.store, self.locks, self.outcome = (
-            plan,
-            executor,
-            store,
-            locks,
-            outcome,
-        )
+        self.plan = plan
+        self.executor = executor
+        self.store = store
+        self.locks = locks
+        self.outcome = outcome
         self._tasks = {task.name: task.task for task in plan.tasks}
         self._waiting = list(plan.todo_steps)
         """in the order in which they are begun"""
@@ -154,6 +152,7 @@ class Schedule:
 
     def _begin(self, step: Step) -> None:
         """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
+        self.executor.leave(step)
         if not step.students and (why := self._why_lost(step)) is not None:
             self._lose(step, why)
             return
@@ -183,7 +182,8 @@ class Schedule:
         step = replace(
             step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here
         )
-        begun, placeholder = (step, now()), Future[StepResult]()
+        begun = step, now()
+        placeholder = Future[StepResult]()
         # before it is handed over: in this process it is made at once
         self._running[placeholder] = begun
         future = self.executor.submit(step)
@@ -208,7 +208,8 @@ class Schedule:
 
     def _was_made_meanwhile(self, student: Student) -> bool:
         """Whether another run has written its records since this one was planned."""
-        request, todo = self.plan.request, [planned for planned in student if planned.is_todo]
+        request = self.plan.request
+        todo = [planned for planned in student if planned.is_todo]
         records = [self.store.find(planned.cell) for planned in todo]
         ended = {"ok"} if request.retry_failed else {"ok", "failed"}
         for planned, record in zip(todo, records, strict=True):

@@ -119,13 +119,16 @@ class SlurmSteps(Executor):
         super().__init__(plan, jobs, progress)
         self.cannot_start = self.cannot_start.format(folder=self._run_folder)
         self._start = Start.from_plan(plan, self._run_folder)
-        self._pulsed, self._stopping, self._keeps_logs = -math.inf, False, False
+        self._pulsed = -math.inf
+        self._stopping = False
+        self._keeps_logs = False
 
     def submit(self, step: Step) -> Future[StepResult]:
         """Raises InputError: Slurm refuses the job."""
         self._beat()
         self._submitit.update_parameters(**self._parameters(step))
-        future, file = Future[StepResult](), self.new_file(step)
+        future = Future[StepResult]()
+        file = self.new_file(step)
         try:
             with interrupts_ignored():  # processes that stand for Slurm's jobs are on this terminal
                 self.handles[future] = self._submitit.submit(make, self._start, step, file)

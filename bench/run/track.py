@@ -39,9 +39,15 @@ def track(name: str, records: Iterable[Record], folder: Path) -> int:
         cell = record.cell
         title = f"{record.row} on {shown_tasks(cell)}, seed {cell.seed}"
         facts = {
-            "row": record.row, "tasks": list(cell.tasks), "seed": cell.seed, "teacher": cell.teacher.name, "data": cell.data.name,
-            "settings": cell.settings, "recipe": cell.recipe, "key": record.key,
-        }  # fmt: skip
+            "row": record.row,
+            "tasks": list(cell.tasks),
+            "seed": cell.seed,
+            "teacher": cell.teacher.name,
+            "data": cell.data.name,
+            "settings": cell.settings,
+            "recipe": cell.recipe,
+            "key": record.key,
+        }
         log, finish = _run(name, title, facts, folder / record.key[:16])
         part = 0
         for stage, terms in record.terms.items():

@@ -35,7 +35,8 @@ class Worker:
     """Makes steps in this process, one after the other; the first of them says which libraries are loaded."""
 
     def __init__(self, request: Request, progress: FileProgress) -> None:
-        self.request, self.progress = request, progress
+        self.request = request
+        self.progress = progress
         self._work: Work | None = None
 
     def make(self, step: Step, status: Path | None = None) -> StepResult:

@@ -12,6 +12,7 @@ import time
 import factories
 import pytest
 import tiny
+from planned_steps import plan_of
 from small_runs import words_of
 
 from bench.folders import PROGRESS, users_cache
@@ -19,6 +20,7 @@ from bench.progress import Progress
 from bench.record.cell import record_key
 from bench.record.store import Store
 from bench.run.display import Display, FileProgress
+from bench.run.time_left import TimeLeft
 from bench.run_status import FILE, announce, described, new_folder, under_way
 
 
@@ -90,7 +92,7 @@ def test_a_run_is_seen_while_it_trains_and_gone_when_it_ends(request_, jobs):
 
 def test_words_of_a_job_are_shown_once(tmp_path):
     worker, said = FileProgress(), io.StringIO()
-    display = Display(tmp_path, Progress(said))
+    display = Display(tmp_path, Progress(said), TimeLeft(plan_of({})))
     worker.say("before its first job: it has no file")
     worker.begin("rte: kd", tmp_path / "000001.json")
     for text in ("one", "two"):
