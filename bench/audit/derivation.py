@@ -180,6 +180,7 @@ def derivation_of(
     """
     if not target or not sources:
         return None
+    # the first of the likeliest pairs that most cells follow
     best: Derivation | None = None
     for at_first, at_second in _likeliest(kind, target, [cells for _, cells in sources]):
         derivation = _derivation(kind, target, sources[at_first], sources[at_second])

@@ -99,6 +99,7 @@ def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
 
     A column that is cut off is one cause, a row quoted from elsewhere is one.
     """
+    # what findings of one cause have in common
     grouped: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         cause: tuple[str, ...] = (

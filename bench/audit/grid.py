@@ -115,8 +115,11 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
     pending: dict[int, tuple[int, GridCell]] = {}  # column -> lines still spanned, the cell there
     lines = []
     for row in rows:
+        # the cells that reach down from the lines above
         cells = {place: cell for place, (_, cell) in pending.items()}
         pending = {place: (left - 1, cell) for place, (left, cell) in pending.items() if left > 1}
+
+        # those of the line, in the columns that are left
         column = 0
         for text, columns, height in row:
             while column in cells:
@@ -126,6 +129,8 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
                 if height > 1:
                     pending[place] = height - 1, cells[place]._replace(above=True)
             column += columns
+
+        # as wide as its last cell
         width = max(cells, default=-1) + 1
         spanned += width - len(row)
         if spanned > MOST_SPANNED:

@@ -110,6 +110,8 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
             continue  # a table within a cell of another one
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
+
+        # the lines of the environment
         body = searched[body_start:body_stop]
         if folder is None:
             body = macros.put_in(COMMENT.sub("", body))
@@ -182,6 +184,7 @@ def environments(text: str) -> list[tuple[int, int, int, int]]:
     tables = []
     begins: dict[str, list[re.Match[str]]] = {}
     for mark in ENVIRONMENT.finditer(text):
+        # each end belongs to the last begin of its name
         name = mark[2]
         if mark[1] == "begin":
             begins.setdefault(name, []).append(mark)
@@ -230,10 +233,12 @@ def _lines(body: str, first: int) -> list[GridLine]:
     line_number = line_numbers(body)
     start = 0
     for piece, stop in _split(body, r"\\"):
+        # a line without its rules and the space behind it
         piece = re.sub(r"^\s*\[-?[\d.]+\s*\w+\]", "", piece) if rows else piece
         bare = RULES.sub(lambda m: "\n" * m[0].count("\n"), piece)
         cells = [_spanned(cell) for cell, _ in _split(bare, "&")]
         if any(cell.text for cell in cells):
+            # the file's line in which its text begins
             blank = len(bare) - len(bare.lstrip())
             rows.append(cells)
             numbers.append(first - 1 + line_number(start) + bare.count("\n", 0, blank))
@@ -245,10 +250,13 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
     """The rows with the empty places below a cell of several lines left out: LaTeX writes them, the
     layout fills them.
     """
+    # column -> lines that a cell above still spans
     below: dict[int, int] = {}
     kept = []
     for row in rows:
         column = 0
+
+        # an empty cell below such a one is left out
         own: list[Spanned] = []
         for cell in row:
             if below.get(column) and not cell.text and cell.columns == 1:
@@ -299,6 +307,7 @@ def _spanned(cell: str) -> Spanned:
 @lru_cache(4096)
 def unlatex(text: str) -> str:
     """What a cell shows, without the commands that say how."""
+    # marks and switches of fonts, then commands with their arguments
     text = re.sub(r"\s+", " ", MARKS.sub("", text[:LONGEST_SOURCE]))
     text = SWITCHES.sub("", text)
     text = re.sub(r"\\(?:\\|newline)", " ", text)
@@ -312,6 +321,8 @@ def unlatex(text: str) -> str:
         text = MARKS.sub("", text)
         if before == text:
             break
+
+    # what is left of braces, blanks and escapes
     text = re.sub(r"(?<!\\)[{}]", "", text)
     for blank in (r"\,", r"\;", r"\:", r"\ "):
         text = text.replace(blank, " ")

@@ -40,12 +40,14 @@ def unread(grids: Iterable[Grid], sheets: Sequence[Sheet]) -> list[Unread]:
 
     Equal numbers of one line are counted.
     """
+    # the numbers that rows have
     left: Counter[tuple[int, str]] = Counter()
     for sheet in sheets:
         for row in sheet.rows:
             numbers = (*row.cells.values(), *row.sizes.values())
             left.update((row.line, number.text) for number in numbers)
 
+    # those of the tables beyond them
     missing = []
     for grid in grids:
         for line in grid.lines:
@@ -67,6 +69,8 @@ def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
         rows = list(_rows(header, body)) if body else []
         if rows:
             sheets.append(Sheet(where, grid.title, rows))
+
+    # equal titles are numbered
     titles = Counter(sheet.name for sheet in sheets)
     for number, sheet in enumerate(sheets, start=1):
         if titles[sheet.name] > 1:  # the heading above is that of several
@@ -107,6 +111,8 @@ def _is_words(lines: Sequence[GridLine], index: int) -> bool:
         return False
     if spanned & set(named):
         return True
+
+    # numbers stand below most names
     below = lines[index + 1 : index + 9]
     numeric = sum(_has_number(below, at) for at in named)
     return numeric >= len(named) / 2
@@ -132,6 +138,8 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
     label = ""
     for line in body:
         cells = _put_right(line.cells, names, lead)
+
+        # a line of one text heads the rows below it
         texts = {cell.text for cell in cells if cell.text}
         if len(texts) == 1 and not any(map(numbers_of, texts)):
             group = _plain(texts.pop())
@@ -142,6 +150,7 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
         label = labels[0] or label
         labels[0] = label
 
+        # the row, where it has numbers
         system = _system_name(names, labels)
         row = PrintedRow(system, {}, line=line.number, group=group, label=label)
         _fill(row, names, cells, lead)
@@ -177,6 +186,7 @@ def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
     """How many columns in front hold words: together they name the row."""
     lead = 1
     while lead < len(names) - 1:
+        # more words than numbers, and not the size of a model
         texts = [line.cells[lead].text for line in body if lead < len(line.cells)]
         numeric = sum(bool(numbers_of(text)) for text in texts)
         words = sum(bool(WORDS.search(text)) and not numbers_of(text) for text in texts)
@@ -205,6 +215,7 @@ def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
         unnamed = f"column {column + 1}" if column else ""
         names.append(" ".join(parts) or unnamed)
 
+    # equal names are numbered
     seen: Counter[str] = Counter()
     for column, name in enumerate(names):
         seen[name] += 1
@@ -233,6 +244,7 @@ def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead
         for at, (number, role) in enumerate(parts):
             column = f"Δ {name}" if role == "change" else next(columns)
             is_unnamed = re.fullmatch(r"column \d+", column)
+            # a number like 110M below no name is a size
             size = "params" if is_unnamed and number.unit in ("M", "B") else size_of(column)
             if size and at == 0 and size not in row.sizes:
                 row.sizes[size] = number
@@ -247,6 +259,7 @@ def _named_cells(
 
     A row without sizes is often printed without empty cells for them.
     """
+    # the columns without sizes, and the cells that are filled
     scores = [name for name in names[lead:] if not size_of(name)]
     values = [cell for cell in cells[lead:] if cell.text.strip()]
     lacks_sizes = len(cells) < len(names) and len(scores) < len(names) - lead
@@ -269,6 +282,8 @@ def _split_name(name: str, count: int) -> list[str]:
     groups = [
         group for group in re.finditer(rf"\(?({words})\)?", name) if "w/o" not in group[0].lower()
     ]
+
+    # the words of each group dealt out
     names = []
     for number in range(count):
         text = ""
@@ -279,6 +294,8 @@ def _split_name(name: str, count: int) -> list[str]:
         names.append((text + name[end:]).strip())
     if len(set(names)) == count:
         return names
+
+    # not so many words: numbered
     numbered = [*ORDINALS[:count], *range(len(ORDINALS) + 1, count + 1)]
     return [f"{name} ({ordinal})" for ordinal in numbered]
 

@@ -48,6 +48,8 @@ class Macros:
         end = 0
         while (definition := DEFINITION.search(text, end)) is not None:
             rest.append(text[end : definition.start()])
+
+            # the definition itself, whose line ends stay
             body, end = braced(text, definition.end())
             name = definition[1] or definition[3]
             arguments = int(definition[2] or definition[4] or 0)
@@ -77,6 +79,8 @@ class Macros:
                 continue
             if command.start() < end:
                 continue  # within the argument of the one before
+
+            # the call: its argument, and where it ends
             after = (BEFORE_ARGUMENT if macro.arguments else AFTER_BARE).match(text, command.end())
             if after is None:
                 continue

@@ -104,12 +104,16 @@ def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
         relation = _relation(first, second)
         if relation is None:
             continue
+
+        # do they agree but for few cells?
         shared = _shared_cells(first, second)
         differing = [cell for cell in shared if cell.first.value != cell.second.value]
         equal = len(shared) - len(differing)
         is_alike = equal >= relation.least * len(shared) or _is_swap(differing)
         if equal < 3 or not is_alike or len(differing) > relation.most:
             continue
+
+        # each of these is a finding
         for cell in differing:
             why = _said_of_first(first, second, cell, relation)
             changes = "every ratio to it" if relation is SAME_TEACHER else "a digit"
@@ -130,6 +134,8 @@ def _agreeing_pairs(systems: Sequence[System]) -> list[tuple[int, int]]:
             # 0 is what every constant predictor has: it says nothing
             if value:
                 having[name, value].append(number)
+
+    # pairs of rows that share cells
     agreeing: Counter[tuple[int, int]] = Counter()
     for numbers in having.values():
         if len(numbers) <= CROWD:
@@ -220,6 +226,7 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
                     printed[system.sheet.source, name][system.name].append(system)
 
     for (_, name), by_system in printed.items():
+        # systems that are printed twice, and those of which the scores differ
         repeated = [rows for rows in by_system.values() if len(rows) >= 2]
         odd = [rows for rows in repeated if _is_odd(rows, name)]
         agreeing = len(repeated) - len(odd)
@@ -227,6 +234,7 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             continue
         other_systems = f"{agreeing} other systems have one score wherever it is printed"
         for first, *others in odd:
+            # the first score that is another one
             x = first.score(name)
             system = next(other for other in others if other.score(name).value != x.value)
             y = system.score(name)

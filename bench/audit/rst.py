@@ -45,6 +45,8 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
         if grid is None or not grid.lines:
             at = max(at + 1, end if is_drawn else 0)
             continue
+
+        # out of the text, which the next reader sees
         grid.title = title
         grid.place = starts[at]
         cells = cells_with(grid, cells)
@@ -105,6 +107,7 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
 
     The second such line ends the header, the third the table.
     """
+    # where the columns begin
     starts = [run.start() for run in re.finditer(r"=+", lines[at])]
     grid = Grid("")
     borders = 1
@@ -113,6 +116,7 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
         line = lines[end]
         end += 1
         if SIMPLE.match(line):
+            # the second border ends the header, the third the table
             borders += 1
             if borders == 2:
                 grid.head = len(grid.lines)

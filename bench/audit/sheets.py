@@ -79,6 +79,8 @@ def read_all(files: Sequence[Path]) -> Pages:
             raise InputError(f"{path}: {error}") from None
         if not sheets:
             pages.without.append(name)
+
+        # what was read, and what was not
         pages.sheets += sheets
         pages.unread += [(name, number) for number in unread(grids, sheets)]
     return pages
@@ -102,6 +104,8 @@ def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]
     while widest > 2 and len(lines[above]) <= 2 and sum(map(bool, lines[above])) < 2:
         above += 1
     lines = lines[above:]
+
+    # tidy values, or a table
     header = [value.strip() for value in lines[0]] if lines else []
     if set(TIDY) <= set(header):
         return [], from_tidy(header, lines[1:])
@@ -157,6 +161,7 @@ def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
     stems = list(renamed.values())
     stems += [name for name in header if {f"{name} low", f"{name} high"} <= names]
 
+    # their columns are left out
     left_out: set[str] = set()
     for stem in stems:
         left_out.update(f"{stem}{end}" for end in SPREADS)
@@ -232,6 +237,7 @@ def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[She
         values_of[body["source"], body["table"], body["task"], body["system"]] += 1
     several = {cell[:3] for cell, count in values_of.items() if count > 1}
 
+    # a row for each system of each table
     sheets: dict[tuple[str, str], Sheet] = {}
     rows: dict[tuple[str, str, str], PrintedRow] = {}
     for body in bodies:
@@ -258,6 +264,8 @@ def _add_value(row: PrintedRow, body: Mapping[str, str], is_one_of_several: bool
     value = printed(body["value"])
     if value is None:
         return
+
+    # the value, in the column of its task
     column = body["task"]
     if is_one_of_several:
         column = f"{column} ({body.get('metric') or body.get('split')})"
@@ -274,6 +282,8 @@ def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> li
         folder: of a source of LaTeX, for the files that it inputs.
     """
     grids: list[Grid] = []
+
+    # each reader takes its tables out of the text
     rest = text
     if folder is not None or re.search(r"\\begin\s*\{", text):
         grids, rest = latex_grids(text, folder)

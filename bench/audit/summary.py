@@ -26,6 +26,7 @@ def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     if not findings:
         return printable(f"{without}nothing found; {size}")
 
+    # one line a cause
     found = causes(findings)
     header = ["where", "row", "column", "printed", "recomputed", "basis", "why", "changes"]
     table = tabulate(

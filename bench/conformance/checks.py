@@ -73,6 +73,7 @@ READ_FROM_FILE = ("version", "lacks", "remark", "rate_factor")
 
 def _is_stated(kind: type[Method], member: str) -> bool:
     """Whether the value of a class member can be read in the file that states it."""
+    # the class that states it
     owner = next(base for base in kind.__mro__ if member in vars(base))
     try:
         return bool(stated_in(owner.__module__, owner.__name__, member) == vars(owner)[member])
@@ -108,6 +109,7 @@ def _ask_alone(name: str, term: Term, batch: Batch, student: Student, teacher: A
     Raises:
         Broken: it reads something else, or what one of the models has not.
     """
+    # layers that the teacher lacks
     depth = teacher.config.num_hidden_layers
     beyond = [str(tap) for tap in sorted(term.teacher) if max(tap.layers, default=0) > depth]
     if beyond:
@@ -115,6 +117,8 @@ def _ask_alone(name: str, term: Term, batch: Batch, student: Student, teacher: A
             f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
             "take their number from setup.teacher.num_hidden_layers"
         )
+
+    # the term on its own taps
     ours = Out(batch.layout)
     theirs = Out(batch.layout)
     try:
@@ -147,13 +151,14 @@ class Trained:
         return self._benches[num_labels]
 
     @functools.cached_property
-    def whole(self) -> StudentTrainer:
+    def trainer(self) -> StudentTrainer:
         """Trained with every term, two labels, seed 0."""
         return self.bench().trained()
 
     @functools.cached_property
     def together(self) -> tuple[str, bool]:
         """What it learns with seed 0 beside another student, and whether that one ends as alone."""
+        # another student that is trained beside this one
         other, alone = other_student(torch.get_num_threads())
         beside = other.trainer()
         learned = learned_weights(self.bench().trained(beside=[beside]))
@@ -184,6 +189,8 @@ class Suite(Trained):
         student, random = bench.build()
         if not isinstance(student.aux, torch.nn.ModuleDict):
             raise Broken(f"aux is {type(student.aux).__name__}; make it a torch.nn.ModuleDict")
+
+        # each term alone, on one batch
         batch = bench.data.batch(range(4))
         unseen = []
         with random.current():
@@ -357,7 +364,7 @@ class Suite(Trained):
             longest = max(map(len, bench.data.tokens[:8]))
             forms["of spans"] = (bench, (16, longest))
         for name, (bench, expected) in forms.items():
-            trainer = self.whole if bench is self.bench() else bench.trained_briefly()
+            trainer = self.trainer if bench is self.bench() else bench.trained_briefly()
             models = {"in training": trainer.student.model, **bench.deployed(trainer)}
             for point, model in models.items():
                 shape = tuple(bench.logits(model).shape)
@@ -367,12 +374,12 @@ class Suite(Trained):
 
     def loss_falls(self) -> Unseen:
         """What the student minimises is smaller at the end of every stage than at its beginning."""
-        curves = self.whole.log.terms
-        before = self.whole.schedule["preparation"]
+        curves = self.trainer.log.terms
+        before = self.trainer.schedule["preparation"]
         unseen = [f"stage {scheduled.stage.name}: it prepares others" for scheduled in before]
-        if not self.whole.schedule["counted"]:
+        if not self.trainer.schedule["counted"]:
             unseen.append(NOT_TRAINED)
-        for scheduled in self.whole.schedule["counted"]:
+        for scheduled in self.trainer.schedule["counted"]:
             stage = scheduled.stage.name
             # the loss of the student: its terms with their weights, step by step
             total = np.zeros(len(next(iter(curves[stage].values()))))
@@ -397,11 +404,11 @@ class Suite(Trained):
         A term that begins late may change the whole training alone.
         """
         # first the short training, where it is possible
-        trainings = [(RECIPE, learned_weights(self.whole))]
+        trainings = [(RECIPE, learned_weights(self.trainer))]
         with contextlib.suppress(Broken):
             trainings.insert(0, (SHORT, learned_weights(self.bench().trained(recipe=SHORT))))
         names: set[str] = set()
-        for stages in self.whole.schedule.values():
+        for stages in self.trainer.schedule.values():
             for stage in stages:
                 names.update(stage.terms)
         for name in sorted(names):
@@ -454,8 +461,8 @@ class Suite(Trained):
 
     def aux_is_not_deployed(self) -> None:
         """Nothing of ``aux`` is in what is deployed."""
-        aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
-        for point, model in self.bench().deployed(self.whole).items():
+        aux = {p.data_ptr(): name for name, p in self.trainer.student.aux.named_parameters()}
+        for point, model in self.bench().deployed(self.trainer).items():
             deployed = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
             if deployed:
                 where = f" at {point}" if point else ""
@@ -468,7 +475,7 @@ class Suite(Trained):
         Where a method says that all seeds begin alike, they have to end differently.
         """
         bench = self.bench()
-        learned = learned_weights(self.whole)
+        learned = learned_weights(self.trainer)
         # beside another student it is trained again: alone only where that ends otherwise, or
         # cannot be (of one that writes)
         again = ""
@@ -501,7 +508,9 @@ class Suite(Trained):
         before: list[str] = []
         after: list[str] = []
         done = [0]
-        middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
+
+        # one training that stops in the middle, another that goes on
+        middle = sum(self.trainer.steps(series) for series in ("preparation", "counted")) // 2
         with tempfile.TemporaryDirectory() as folder:
             first = TrainingStates(
                 ["tiny"], before.append, folder=Path(folder), is_stopping=lambda: done[0] >= middle
@@ -513,8 +522,8 @@ class Suite(Trained):
         if before or not after:
             why = "; ".join(before) or "nothing was written"
             raise Broken(f"its state could not be saved and resumed: {why}")
-        is_equal = learned_weights(again) == learned_weights(self.whole)
-        if not is_equal or again.log.terms != self.whole.log.terms:
+        is_equal = learned_weights(again) == learned_weights(self.trainer)
+        if not is_equal or again.log.terms != self.trainer.log.terms:
             raise Broken(
                 f"resumed at step {middle} it ends with other weights or losses than in one go: "
                 "it keeps something between steps that is neither a parameter nor a persistent "
@@ -528,7 +537,7 @@ class Suite(Trained):
         That holds with every choice of its settings.
         """
         bench = self.bench()
-        for point, model in bench.deployed(self.whole).items():
+        for point, model in bench.deployed(self.trainer).items():
             self._reopens(point or "the model", model)
         known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
         unseen = []
@@ -582,6 +591,7 @@ class Suite(Trained):
         """Refuse a model that is not opened, or answers differently, after it was saved."""
         bench = self.bench()
         with tempfile.TemporaryDirectory() as folder:
+            # its files
             model.save_pretrained(folder)
             files = {path.suffix for path in Path(folder).iterdir()}
             if not {".safetensors"} <= files <= {".safetensors", ".json"}:
@@ -597,6 +607,8 @@ class Suite(Trained):
                     f"{what}: transformers does not open it: put @opened_by_transformers on "
                     f"{kind} ({error})"
                 ) from None
+
+        # the same answers from the files
         again.set_attn_implementation("packed")
         gap = (bench.logits(model) - bench.logits(again)).abs().max()
         if float(gap) != 0:
@@ -609,11 +621,11 @@ class Suite(Trained):
     def deploys_what_it_trained(self) -> Unseen:
         """The shipped model answers like the trained one (to rounding)."""
         bench = self.bench()
-        deployed = bench.deployed(self.whole)
+        deployed = bench.deployed(self.trainer)
         if len(deployed) > 1:
             return ["it deploys several models, which differ on purpose"]
         (shipped,) = deployed.values()
-        differences = bench.logits(shipped) - bench.logits(self.whole.student.model)
+        differences = bench.logits(shipped) - bench.logits(self.trainer.student.model)
         gap = float(differences.abs().max())
         if not gap < 1e-4:
             raise Broken(
@@ -624,7 +636,7 @@ class Suite(Trained):
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
         learned, is_other_the_same = self.together
-        if learned != learned_weights(self.whole):
+        if learned != learned_weights(self.trainer):
             raise Broken(
                 "trained beside another student it ends with other weights: "
                 "the two share some state"
@@ -637,7 +649,7 @@ class Suite(Trained):
 
     def cost(self) -> None:
         """Traced multiply-accumulates are within 1 % of the closed form."""
-        for model in self.bench().deployed(self.whole).values():
+        for model in self.bench().deployed(self.trainer).values():
             kernel = model.config._attn_implementation  # type: ignore[union-attr]
             model.set_attn_implementation("eager")  # type: ignore[operator]
             try:

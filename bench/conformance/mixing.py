@@ -96,7 +96,7 @@ class Scene:
     data: Encoded
     mask: int
 
-    def told(self, stage: Stage) -> str:
+    def name_of(self, stage: Stage) -> str:
         """A stage as messages name it."""
         return f"{self.title}, stage {stage.name}" if self.title else f"stage {stage.name}"
 
@@ -372,6 +372,7 @@ def _best_factor(first: Tensor, second: Tensor) -> float:
 
 def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     """The batches that are compared, in the order in which a term is judged."""
+    # examples by their length, each used once
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(scene.data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -386,6 +387,8 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     mixed = between(OTHERS)
     other_texts = between(OTHERS)
     other_lengths = between(OF_OTHER_LENGTHS)
+
+    # sequences of one length, together and alone
     rows = [next(left[length]) for length in ALIKE]
     alike = Look(scene, stage, rows, range(len(rows)))
     alone = [Look(scene, stage, [row], (0,)) for row in rows]
@@ -399,10 +402,11 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
 def findings(scene: Scene) -> list[Finding]:
     """What is wrong with the student's own answers and with the stages' terms, at most one fault of
     each, and what could not be decided."""
+    # each stage: what the student says, then its terms
     found: list[Finding] = []
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
-        where = scene.told(stage)
+        where = scene.name_of(stage)
         fault = _fault_of_student(comparisons)
         if fault:
             found.append(fault.of(where))
@@ -448,12 +452,16 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     for pair in comparisons:
         if pair.difference == "lengths" and outside:
             break
+
+        # the term on both batches
         training = pair.difference == "texts"
         first = pair.first.ask(anew(), training)
         second = pair.second.ask(anew(), training)
         if first.drew and not training:
             drew = True
             continue  # what it drew for a sequence depends on all shapes
+
+        # do its gradients at the common sequences agree?
         gap, name = pair.gap(first.slopes, second.slopes, scaled=pair.difference == "alone")
         if gap > TOLERANCE:
             of_padding = pair.difference == "lengths"
@@ -464,6 +472,8 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     if drew:
         why = "it draws random numbers, so batches of other shapes cannot be compared"
         unseen.append(Finding(why, is_fault=False))
+
+    # places without a token
     padding = outside or _by_padding(mixed, anew)
     return [*unseen, padding] if padding else unseen
 
@@ -480,6 +490,7 @@ def _beside_taps(look: Look, term: Term) -> str | None:
 def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
     """Whether value or gradient of a term change with what the padded view has where no token
     is."""
+    # the term in the view as it is, then in other views
     first = look.ask(anew(), training=False)
     if not math.isfinite(first.value):
         return Finding(f"its value is {first.value}", is_fault=False, of_padding=True)
@@ -512,6 +523,7 @@ def _outside(look: Look, term: Term) -> Finding | None:
     """Whether the term's gradient is above 0 where there is no token."""
     gradients = look.ask(term, training=False).slopes
     for tap in (tap for tap in gradients.values if tap.kind == "scores"):
+        # the gradient where a token is, and where none is
         largest = max(float(x_nHLL.abs().max()) for x_nHLL in gradients[tap])
         for chunk, x_nHLL in zip(look.batch.layout.chunks, gradients[tap], strict=True):
             real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]

@@ -72,12 +72,15 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
     tokens = []
     labels: list[Any] = []
     for _ in range(EXAMPLES):
+        # a sentence of noise with the word of its label
         label = int(rng.integers(classes))
         words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
         place = int(rng.integers(len(words)))
         words[place] = SPECIAL + label
         tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
         labels.append([place + 1, min(place + 2, len(words))] if spans else label)
+
+    # the form that encoded data have
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
     texts = [(_words(row), None) for row in tokens]
@@ -101,6 +104,7 @@ def _words(tokens: np.ndarray) -> str:
 def tiny_pairs() -> Encoded:
     """The same sentences, each with itself backwards as the text to write."""
     data = tiny_task(2)
+    # the text to write, behind the sentence itself
     backwards = [np.append(row[-2:0:-1], 3) for row in data.tokens]
     tokens = [np.concatenate(pair) for pair in zip(data.tokens, backwards, strict=True)]
     segments = [
@@ -137,6 +141,8 @@ def tiny_teacher(
     random = RandomState(7, numerics.device)
     with random.current():
         model = classifier(config)
+
+    # fine-tune it
     scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
     trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
     train_task([trainer], data, None, LoopOptions(7, numerics, RECIPE.batch_size))
@@ -192,6 +198,8 @@ class Bench:
             tensors, _ = tensors_of(_GivenTinyInputs(self, artefact))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
+
+        # has it the tensors that blank says?
         made = _forms(tensors)
         said = _forms(blank)
         if made != said:
@@ -289,6 +297,8 @@ class Bench:
         Raises:
             Broken: the training fails.
         """
+
+        # train it, and say what failed
         trainer = self.trainer(seed, dropped, recipe)
         loop = LoopOptions(seed, self.numerics, RECIPE.batch_size, **options)
         train_task([trainer, *beside], self.data, self.teacher, loop)
