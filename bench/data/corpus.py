@@ -133,6 +133,8 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
         # the next file of the split; the commit of the first is read on
         patterns = [f"{folder}train-{shard:05}-of-*.parquet" for folder in folders]
         root = downloaded(name, patterns, offline, refused, instead, "dataset", commit or revision)
+
+        # the first that is there, read as far as needed
         files: list[Path] = []
         for pattern in patterns:
             files += sorted(root.glob(pattern))

@@ -44,6 +44,8 @@ def macs(model: nn.Module, length: int) -> int:
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings(
         "none"
     )
+
+    # operators that multiply matrices, and those that fvcore cannot count
     by_operator = analysis.by_operator()
     others = sum(by_operator[op] for op in NOT_MATMUL if op in by_operator)
     total = int(sum(by_operator.values()) - others)

@@ -47,6 +47,8 @@ def main(folder: str, kind: str, device: str) -> None:
 
     module, _, name = kind.partition(":")
     loader = getattr(import_module(module), name)
+
+    # the peak, less what was there before
     ids = torch.ones(BATCH, LENGTH, dtype=torch.long, device=device)
     on_gpu = torch.device(device).type == "cuda"
     if not on_gpu:
