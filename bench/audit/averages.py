@@ -245,7 +245,7 @@ def _judged(
 
 @dataclass(frozen=True)
 class RowMeans:
-    """What a row of averages would be if it averaged certain rows above it.
+    """The averages that a row would have if it averaged certain rows above it.
 
     Attributes:
         name: which rows, in words.
@@ -361,9 +361,7 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
 def _of_total(
     sheet: Sheet, row: PrintedRow, column: str, ways: Sequence[Sequence[PrintedNumber]]
 ) -> Finding | None:
-    """The finding of a total by the nearest of its possible sets of parts; None where it is of
-    others.
-    """
+    """The finding of a total by the nearest of its sets of parts; None where it is of others."""
     total = row.cells[column]
     # the nearest of the sets of parts
     parts = min(ways, key=lambda parts: abs(_sum(parts) - total.value))

@@ -73,7 +73,7 @@ def of_cell(
 
 
 def _change(sheet: Sheet, row: PrintedRow, column: str, printed: Decimal, right: Decimal) -> str:
-    """What a reader sees differently where a cell is right: a ranking, a headline or a digit."""
+    """The change that a reader sees where a cell is right: a ranking, a headline or a digit."""
     if is_plain(row):
         scores = _in_order(sheet, column)
         before = len(scores) - bisect_right(scores, printed)

@@ -23,7 +23,7 @@ AVERAGED_F1 = re.compile(r"macro|micro|weighted", re.IGNORECASE)
 BINARY = re.compile(r"mrpc|qqp", re.IGNORECASE)
 COLA_EXAMPLES = 1043
 COLA_POSITIVE = 721
-"""Of CoLA's development set."""
+"""Acceptable sentences among those of CoLA's development set."""
 EQUAL_SCORES = 5
 """Different scores that two systems have to share before one row is taken for a copy."""
 STRADDLED = 78.0

@@ -1,6 +1,4 @@
-"""Tables of LaTeX sources: environments, spans, macros, and what a cell shows without the commands
-that say how.
-"""
+"""Read tables of LaTeX sources: environments, spans, macros, and the text of cells."""
 
 from __future__ import annotations
 
@@ -197,9 +195,7 @@ def environments(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def _after_arguments(text: str, place: int) -> int:
-    """Behind the column specification of an environment: options in brackets and arguments in
-    braces.
-    """
+    """The position behind an environment's options in brackets and arguments in braces."""
     while (opening := re.compile(r"\s*([\[{])").match(text, place)) is not None:
         if opening[1] == "{":
             place = braced(text, opening.end() - 1)[1]
@@ -225,9 +221,7 @@ def _caption(text: str, start: int, stop: int) -> str:
 
 
 def _lines(body: str, first: int) -> list[GridLine]:
-    """The lines of an environment's body with their spans; ``first`` is the number of its first
-    line in the file.
-    """
+    """The lines of an environment's body with their spans; ``first`` is its first line's number."""
     rows: list[list[Spanned]] = []
     numbers: list[int] = []
     line_number = line_numbers(body)
@@ -271,9 +265,7 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
 
 
 def _split(text: str, mark: str) -> list[tuple[str, int]]:
-    """Parts between marks that are outside braces and inner environments, each with the place
-    behind its mark.
-    """
+    """Parts between marks outside braces and inner environments, each with its mark's end."""
     # LaTeX has two commands that end a line
     marks = (mark, r"\tabularnewline") if mark == r"\\" else (mark,)
     parts = []
@@ -306,7 +298,7 @@ def _spanned(cell: str) -> Spanned:
 
 @lru_cache(4096)
 def unlatex(text: str) -> str:
-    """What a cell shows, without the commands that say how."""
+    """The text that a cell shows, without the commands that say how."""
     # marks and switches of fonts, then commands with their arguments
     text = re.sub(r"\s+", " ", MARKS.sub("", text[:LONGEST_SOURCE]))
     text = SWITCHES.sub("", text)
@@ -335,9 +327,7 @@ def unlatex(text: str) -> str:
 
 
 def _shown(command: re.Match[str]) -> str:
-    """What one command with its arguments shows: a number among several arguments, else the last of
-    them.
-    """
+    """The text that a command shows: a number among several arguments, else the last."""
     name = command[1]
     arguments = re.findall(r"\{([^{}]*)\}", command[3])
     if name in SYMBOLS:

@@ -1,6 +1,4 @@
-"""What the lines of a table mean: header, names of systems, groups, and the numbers below each
-column's name.
-"""
+"""Read a table's lines: header, names of systems, groups, and numbers below column names."""
 
 from __future__ import annotations
 

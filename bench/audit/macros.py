@@ -107,7 +107,7 @@ class Macros:
 
 
 def braced(text: str, start: int) -> tuple[str, int]:
-    """What is between the brace at ``start`` and its own end, and the place behind that.
+    """The text between the brace at ``start`` and its own end, and the position behind that.
 
     It is cut at :data:`LONGEST_ARGUMENT` characters.
     """

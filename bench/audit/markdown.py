@@ -95,9 +95,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _is_header(line: GridLine) -> bool:
-    """Words behind the first cell and no number: a second header directly below the rows of another
-    table.
-    """
+    """Whether a line is a second header, below another table's rows: words and no number."""
     named = [cell.text for cell in line.cells[1:] if cell.text]
     return bool(named) and all(WORDS.match(text) and not numbers_of(text) for text in named)
 

@@ -16,8 +16,8 @@ DIGITS = (
 )
 """A printed number. One with more digits is no result."""
 ROOM = Context(prec=200)
-"""In which the largest of them can be rounded to the smallest step; decimals have 28 digits
-otherwise."""
+"""The context in which the largest of them can be rounded to the smallest step; decimals have 28
+digits otherwise."""
 UNIT = (
     r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?"
     r"|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw"
@@ -189,7 +189,7 @@ def _is_shown(mark: str) -> bool:
 
 
 def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: PrintedNumber) -> str:
-    """What a further number of a cell is: ``deviation``, ``change`` or ``other``.
+    """The role of a further number of a cell: ``deviation``, ``change`` or ``other``.
 
     The end of a range is ``other``.
 

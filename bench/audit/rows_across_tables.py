@@ -59,7 +59,7 @@ def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
 
 @dataclass(frozen=True)
 class Relation:
-    """What two rows of two tables may be to each other, and how far they have to agree.
+    """A relation that two rows of two tables may have, and how far they have to agree then.
 
     Attributes:
         least: the share of shared cells that agree.
@@ -144,7 +144,7 @@ def _agreeing_pairs(systems: Sequence[System]) -> list[tuple[int, int]]:
 
 
 def _relation(first: System, second: System) -> Relation | None:
-    """What two rows are to each other by their names; None where they may well differ."""
+    """The relation of two rows by their names; None where they may well differ."""
     if first.sheet is second.sheet:
         return None
     if conditions(first.sheet.where) != conditions(second.sheet.where):
@@ -202,7 +202,7 @@ def _is_swap(differing: Sequence[SharedCell]) -> bool:
 
 
 def _said_of_first(first: System, second: System, cell: SharedCell, relation: Relation) -> str:
-    """What the first row prints, and where."""
+    """A text that says what the first row prints, and where."""
     if relation is SAME_TEACHER:
         return f"{first.row.system} of {first.sheet.name} has {cell.first.text}"
     other_name = f" as {first.row.system}" if first.name != second.name else ""

@@ -1,6 +1,4 @@
-"""Tables of papers and pages read from their files: tidy CSV, Markdown, HTML, LaTeX,
-reStructuredText, notebooks, text.
-"""
+"""Read tables of papers and pages from CSV, Markdown, HTML, LaTeX, rST, notebooks and text."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
 
 @dataclass
 class Pages:
-    """What several files hold together."""
+    """The tables of several files together."""
 
     sheets: list[Sheet] = field(default_factory=list)
     without: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What an audit found in its files, as a table."""
+"""Show the findings of an audit as a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from bench.errors import one_line
 
 
 def printable(text: str) -> str:
-    """Lines for a terminal: the cells of a file may hold control characters, which a terminal
-    obeys.
-    """
+    """Lines for a terminal without control characters of cells, which a terminal would obey."""
     return "\n".join(map(one_line, text.split("\n")))
 
 

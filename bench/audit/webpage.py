@@ -99,7 +99,7 @@ def _grid(table, title: str, first: int, place: int) -> Grid:  # type: ignore[no
 
 
 def _spanned(cell) -> Spanned:  # type: ignore[no-untyped-def]
-    """What an element of a cell shows, and how far it spans."""
+    """A cell by its element: the text that it shows, and how far it spans."""
     from lxml import html
 
     children = [html.tostring(child, encoding="unicode") for child in cell]

@@ -87,11 +87,11 @@ def _may_be_setting(name: str, known: Collection[str]) -> bool:
 
 
 Unseen = Sequence[str]
-"""What a check could not decide, each in words."""
+"""The questions that a check could not decide, each in words."""
 
 
 def _refuse(found: Iterable[Finding]) -> Unseen:
-    """What could not be decided.
+    """Raise faults, and give back what could not be decided.
 
     Raises:
         Broken: there are faults.
@@ -157,7 +157,7 @@ class Trained:
 
     @functools.cached_property
     def together(self) -> tuple[str, bool]:
-        """What it learns with seed 0 beside another student, and whether that one ends as alone."""
+        """A hash of what it learns beside another student, and whether that one ends as alone."""
         # another student that is trained beside this one
         other, alone = other_student(torch.get_num_threads())
         beside = other.trainer()
@@ -373,7 +373,7 @@ class Suite(Trained):
                     raise Broken(f"{what}: logits {shape}, expected {expected}")
 
     def loss_falls(self) -> Unseen:
-        """What the student minimises is smaller at the end of every stage than at its beginning."""
+        """The loss of the student is smaller at the end of every stage than at its beginning."""
         curves = self.trainer.log.terms
         before = self.trainer.schedule["preparation"]
         unseen = [f"stage {scheduled.stage.name}: it prepares others" for scheduled in before]
@@ -426,8 +426,7 @@ class Suite(Trained):
                 raise Broken(f"dropping {name} changes nothing: it adds nothing")
 
     def taps_are_used(self) -> Unseen:
-        """Each term reads every tap that it declares, and has a gradient at each one of the
-        student."""
+        """Each term reads all taps that it declares, and has a gradient at all of the student."""
         return _refuse(
             finding for scene in self.bench().scenes() for finding in taps_of_no_use(scene)
         )
@@ -532,7 +531,7 @@ class Suite(Trained):
         return ()
 
     def saves(self) -> Unseen:
-        """What ships answers the same after it was saved and opened by transformers.
+        """A shipped model answers the same after it was saved and opened by transformers.
 
         That holds with every choice of its settings.
         """
@@ -570,7 +569,7 @@ class Suite(Trained):
                     yield setting, value
 
     def _shipped(self, method: Any) -> Mapping[str, Any]:
-        """What a method ships, with weights that nobody trained.
+        """The models that a method ships, with weights that nobody trained.
 
         They have equal values where names and shapes are equal.
         """
@@ -583,7 +582,7 @@ class Suite(Trained):
         return models
 
     def _probe(self, model: Any) -> tuple[Any, ...]:
-        """What tells two shipped models of equal weights apart: their modules and their answers."""
+        """The modules and answers of a model, which tell two of equal weights apart."""
         modules = [(name, type(module)) for name, module in model.named_modules()]
         return modules, self.bench().logits(model).tolist()
 
@@ -696,7 +695,7 @@ class Check:
 
     @property
     def said(self) -> str:
-        """What is wrong, else what was not looked at, else ``ok``."""
+        """One line: what is wrong, else what was not looked at, else ``ok``."""
         not_looked_at = f"not looked at: {'; '.join(self.unseen)}" if self.unseen else ""
         return one_line(self.found or not_looked_at or "ok")
 

@@ -31,19 +31,19 @@ DISTANCES = (0.1, -0.1, 1.0, -1.0)
 because a slope has a lower one."""
 ROUNDING = 1e-5
 REORDERED = 1e-4
-"""Of a term's value, which sums in another order where its examples come in another one."""
+"""Share of a term's value, which sums in another order where its examples come in another one."""
 MOVED = 0.1
-"""Of each weight's size, added to the student: one that begins as its teacher would have no
+"""Share of each weight's size, added to the student: one that begins as its teacher would have no
 gradient."""
 OTHER = 0.1
-"""Of the size of what is read, added to it to see whether a term depends on it."""
+"""Share of the size of what is read, added to it to see whether a term depends on it."""
 OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
     "scores": scores,
     "vectors": vectors,
     "logits": lambda layer: LOGITS,
     "exits": lambda layer: LOGITS,
 }
-"""What stands in the place of a tap's kind; of all others the states."""
+"""The tap of one layer that stands for each kind; the states stand for all others."""
 COMPARES = "a loss whose formula compares sequences says so: Term(across_batch=True)"
 NO_DISTANCE = "one with labels, or that pairs nothing, says so: Term(is_distance=False)"
 APART = "a term that is to push the student from its teacher has a negative weight"
@@ -63,11 +63,11 @@ class StageTerm:
     anew: Callable[[], Term]
 
     def unseen(self, why: str) -> Finding:
-        """That a look at it could not decide."""
+        """The finding that a look at it could not decide."""
         return Finding(f"{self.name}: {why}", is_fault=False)
 
     def fault(self, why: str) -> Finding:
-        """That it does not keep the contract."""
+        """The finding that it does not keep the contract."""
         return Finding(f"{self.name}: {why}")
 
 
@@ -131,8 +131,7 @@ def _by_distance(scene: Scene, stage_term: StageTerm) -> Finding | None:
 
 
 def _by_partner(scene: Scene, stage_term: StageTerm) -> Finding | None:
-    """Whether a term is smaller where each sequence of the student answers like another of the
-    teacher's."""
+    """Whether a term is smaller where the student's sequences answer like others of the teacher."""
     # its value with the right partners, and with the partners moved by one, two, ...
     term = stage_term.anew()
     rows = _of_one_length(scene.data)
@@ -165,8 +164,10 @@ def _by_partner(scene: Scene, stage_term: StageTerm) -> Finding | None:
 
 
 def _by_order(scene: Scene, stage_term: StageTerm, rows: Sequence[int], own: float) -> Finding:
-    """Of a term that is the same whichever sequence the student answers: whether the order of the
-    examples changes it."""
+    """Look at a term that is the same whichever sequence the student answers.
+
+    Its value should not change with the order of the examples.
+    """
     # the same examples in the other order
     batch = batch_of(scene.data, stage_term.stage, rows[::-1], (), scene.mask)
     turned = _value(
@@ -181,8 +182,7 @@ def _by_order(scene: Scene, stage_term: StageTerm, rows: Sequence[int], own: flo
 
 
 def _of_one_length(data: Encoded) -> list[int]:
-    """As many examples as are looked at, of the length that most have: their answers can change
-    places."""
+    """Some examples of the length that most have: their answers can change places."""
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -220,8 +220,7 @@ def _value(scene: Scene, stage_term: StageTerm, batch: Batch, student: Out) -> f
 
 
 def _without_projections(container: Any) -> Any:
-    """Linear layers, and small networks that begin and end with one, become the identity, also in
-    lists and dicts."""
+    """Replace projections by the identity, also those in lists and dicts."""
     for name, module in container.named_children():
         if _is_projection(module):
             container[name if isinstance(container, nn.ModuleDict) else int(name)] = nn.Identity()
@@ -240,8 +239,10 @@ def _is_projection(module: nn.Module) -> bool:
 
 
 def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
-    """What a model would answer whose every layer answers like the teacher's last one, but for
-    noise of this size.
+    """The answer of a model whose every layer answers like the teacher's last one.
+
+    Args:
+        far: size of the noise that is added, as a part of the size of each value.
     """
     last = teacher.config.num_hidden_layers
     chance = torch.Generator().manual_seed(0)
@@ -323,7 +324,7 @@ def _moves(
 
 
 def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out, Out]:
-    """What both models answer to a batch; the student's modules stay in this mode."""
+    """The answers of both models to a batch; the student's modules stay in this mode."""
     student = scene.student
     student.model.train(training)
     student.aux.train(training)
@@ -339,7 +340,7 @@ def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out
 
 @dataclass(frozen=True)
 class TapsUsed:
-    """Which of its taps a term used: what it read of either model, and where it had a gradient."""
+    """The taps that a term used: those it read of either model, and those with a gradient."""
 
     student: frozenset[Tap]
     teacher: frozenset[Tap]
@@ -420,7 +421,7 @@ def _depends(scene: Scene, stage_term: StageTerm, tap: Tap) -> bool:
 
 
 def _taps_used(scene: Scene, stage_term: StageTerm, training: bool) -> TapsUsed:
-    """Which taps a term reads and where it has a gradient, on one batch."""
+    """The taps that a term reads and those at which it has a gradient, on one batch."""
     term = stage_term.anew()
     student = scene.student
     batch = batch_of(scene.data, stage_term.stage, ROWS, (), scene.mask)

@@ -33,7 +33,7 @@ def layer_map(method: Method) -> list[str]:
 
 
 def _of_term(term: Term) -> list[str]:
-    """What a term reads of both models: a line for each kind that both have, else one for all."""
+    """The taps of a term in both models: a line for each kind that both have, else one for all."""
     ours = _by_kind(term.student)
     theirs = _by_kind(term.teacher)
     if ours.keys() == theirs.keys():

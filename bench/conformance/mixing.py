@@ -49,18 +49,18 @@ HIDDEN_ALWAYS = 1
 HIDDEN_OF_KEPT = 3
 """A second such position, only of sequences that are compared."""
 TOLERANCE = 1e-3
-"""Of the largest gradient (or value) compared: far above rounding, far below one place of padding
-among 12."""
+"""Share of the largest gradient (or value) compared: far above rounding, far below one place of
+padding among 12."""
 SAME_VALUE = 1e-4
-"""Of a term's value: above rounding, below what three more places of padding change in one of
+"""Share of a term's value: above rounding, below what three more places of padding change in one of
 twenty layers."""
 NEGLIGIBLE = 1e-6
 """Part of a term's largest gradient below which a reading's own is rounding."""
 NONSENSE = {"student": 7.0, "teacher": -5.0}
-"""What scores of either model are where there is no token."""
+"""The scores of either model where there is no token."""
 NOISE = 0.5
-"""Of the size of what is read, added to every value: a student that begins as its teacher would
-have no gradient."""
+"""Share of the size of what is read, added to every value: a student that begins as its teacher
+would have no gradient."""
 
 MESSAGES = {
     "texts": "changes by {} with the texts of other sequences",
@@ -68,7 +68,7 @@ MESSAGES = {
     "lengths": "changes by {} with the lengths of other sequences, although tokens, pairs of "
     "tokens and sequences are as many: a mean counts padding, or divides by it",
 }
-"""What differs between two batches -> how a gradient that goes with it is told."""
+"""The difference between two batches -> how a message says that a gradient changes."""
 PADDING_ADVICE = (
     "padding reaches it; mask what layout.padded shows (layout.mask_BL) and divide by the lengths, "
     "or pool by layout.mean, layout.max and layout.first"
@@ -101,13 +101,13 @@ class Scene:
         return f"{self.title}, stage {stage.name}" if self.title else f"stage {stage.name}"
 
     def maker(self, number: int, name: str) -> Callable[[], Term]:
-        """What makes one term of the stage of this number, each time anew."""
+        """A function that makes one term of the stage of this number, each time anew."""
         return lambda: self.stages()[number].terms[name]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a look at a term found: a fault, or that it could not decide.
+    """The outcome of a look at a term: a fault, or that it could not decide.
 
     Attributes:
         text: the term, and what is wrong or why it was not looked at.
@@ -152,7 +152,7 @@ class RecordedOut(Out):
 
 @dataclass(frozen=True)
 class TermAnswer:
-    """What a term answered to one batch.
+    """The value and gradient of a term on one batch.
 
     Attributes:
         value: of the term, without its weight.
@@ -172,9 +172,7 @@ class TermAnswer:
 def batch_of(
     data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int
 ) -> Batch:
-    """These examples as the stage sees them; where it hides tokens, more of them in the sequences
-    ``compared``.
-    """
+    """These examples as the stage sees them; it hides more tokens in the sequences ``compared``."""
     batch = data.batch(rows)
     if stage.masking is not None:
         starts = [0, *itertools.accumulate(batch.layout.lengths)]
@@ -214,14 +212,14 @@ class Look:
         )
 
     def _said_by(self, model: nn.Module, taps: Taps) -> Out:
-        """What a model says of the batch at these taps, without dropout."""
+        """The answer of a model to the batch at these taps, without dropout."""
         if not taps:
             return Out(self.batch.layout)
         with torch.no_grad():
             return forward(model.eval(), self.batch, taps)
 
     def _with_noise(self, said: Out, side: str) -> Out:
-        """What a model says with noise of each sequence's own."""
+        """The answer of a model with noise of each sequence's own."""
         values = {}
         for tap, value in said.values.items():
             examples = by_example(said.layout, tap, value)
@@ -304,9 +302,7 @@ def _laid_out(said: Out, layout: Layout, nonsense: float) -> Out:
 
 
 class BatchPair(NamedTuple):
-    """Two batches with some sequences in common: what a term's gradient at those must have in
-    common.
-    """
+    """Two batches with some sequences in common, at which a term's gradients are compared."""
 
     difference: str  # a key of MESSAGES
     first: Look
@@ -400,8 +396,10 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
 
 
 def findings(scene: Scene) -> list[Finding]:
-    """What is wrong with the student's own answers and with the stages' terms, at most one fault of
-    each, and what could not be decided."""
+    """Faults of the student's own answers and of the stages' terms, at most one of each.
+
+    Findings that are no faults say what could not be decided.
+    """
     # each stage: what the student says, then its terms
     found: list[Finding] = []
     for number, stage in enumerate(scene.stages()):
@@ -488,8 +486,7 @@ def _beside_taps(look: Look, term: Term) -> str | None:
 
 
 def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
-    """Whether value or gradient of a term change with what the padded view has where no token
-    is."""
+    """Whether a term's value or gradient changes with what the view shows at padding."""
     # the term in the view as it is, then in other views
     first = look.ask(anew(), training=False)
     if not math.isfinite(first.value):

@@ -50,7 +50,7 @@ MASK = 1
 
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 SHORT = replace(RECIPE, epochs=1.0)
-"""Where it is enough that every stage has a step; a term that begins late may need more."""
+"""A recipe for checks that need one step a stage; a term that begins late may need more."""
 
 
 EXAMPLES = 96
@@ -60,7 +60,7 @@ TASK = "tiny"
 
 
 class Broken(Exception):
-    """What a method does that the contract does not allow."""
+    """A method does something that the contract does not allow."""
 
 
 def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
@@ -310,8 +310,7 @@ class Bench:
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:
-        """A student that had a step of every stage; where that fails, as with a term that begins
-        late, one of the whole training.
+        """A student that had a step of every stage, or the whole training where a term begins late.
         """
         try:
             return self.trained(recipe=SHORT)

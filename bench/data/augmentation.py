@@ -36,7 +36,7 @@ P_OF_CLASS = 0.1
 NGRAM = 0.25
 LONGEST_NGRAM = 5
 MASK = "[MASK]"
-"""What hides a word, unless the teacher's tokenizer has another word for it."""
+"""The word that hides another one, unless the teacher's tokenizer has another word for it."""
 FUNCTION_WORDS = frozenset(
     """
     a an the this that these those i me my mine you your yours he him his she her hers it its we us
@@ -86,7 +86,7 @@ def words_of(text: str) -> list[str]:
 
 
 def replaceable(word: str) -> bool:
-    """Of letters alone, and no function word."""
+    """Whether a word is of letters alone, and no function word."""
     return word.isalpha() and word.lower() not in FUNCTION_WORDS
 
 

@@ -14,19 +14,19 @@ from bench.errors import InputError, one_line
 CLASSES = "classes"
 REGRESSION = "regression"
 KINDS = (CLASSES, REGRESSION)
-"""What ``:kind=`` says of labels."""
+"""The values of ``:kind=``."""
 REFUSE = "refuse"
 DROP = "drop"
 KEEP = "keep"
 UNLABELLED = (REFUSE, DROP, KEEP)
-"""What becomes of rows without a label: an error, left out, or taken as a class of their own."""
+"""Ways to treat rows without a label: an error, left out, or taken as a class of their own."""
 MARKERS = ("-1", "-", "--", "?", "n/a", "nan", "null", "<na>")
-"""What stands in the place of a label in many data sets, in lower case."""
+"""Texts that stand in the place of a label in many data sets, in lower case."""
 NUMBER = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"
 """A number as text, with a decimal point or a decimal comma."""
 BEYOND_FLOAT32 = "beyond what 32-bit numbers hold (3.4e38)"
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+"
-"""What may be 1.234 or 1234."""
+"""The form of a number that may be 1.234 or 1234."""
 
 
 def written(text: str, names: Sequence[str]) -> str:
@@ -113,7 +113,7 @@ def labels_with_rows(
 def _unlabelled(
     missing: dict[int, str], rows: int, task: Task, where: str, split: str
 ) -> InputError:
-    """What to say of rows without a label: which, how many, and how to leave them out."""
+    """The error for rows without a label: which, how many, and how to leave them out."""
     # the first such row, and how many are like it
     row, found = next(iter(missing.items()))
     alike = sum(other == found for other in missing.values())

@@ -38,7 +38,7 @@ LABEL = "label"
 """The column of what is right."""
 SEED = re.compile(r"(?:seed[-_=]?)?(\d+)")
 IMPOSSIBLE = 1e-12
-"""What stands for a probability of 0, whose logarithm is no number."""
+"""The number that stands for a probability of 0, whose logarithm is no number."""
 ABOUT = "about.toml"
 """The file of a folder that says how large its model is; it may be missing."""
 LONGEST_INPUT = 128
@@ -46,7 +46,7 @@ LONGEST_INPUT = 128
 
 
 class About(TypedFile):
-    """What the folder of somebody's predictions says of their model."""
+    """The facts of a model that the folder of its predictions states."""
 
     note: str = Field(min_length=1, max_length=1000)
     """what it is, in one sentence"""
@@ -162,7 +162,7 @@ def _no_file(folders: Sequence[tuple[int | None, Path]], task: Task, asked: str)
 
 
 def _about(file: Path) -> About | None:
-    """What a folder says of its model. Raises InputError: the file has another form."""
+    """The facts of a model that its folder states. Raises InputError: the file has another form."""
     return checked(About, toml_of(file, str(file)), str(file)) if file.is_file() else None
 
 
@@ -200,12 +200,12 @@ def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[s
 
 
 def name_of_file(task: Task, each: EvaluationSet) -> str:
-    """What the file of an evaluation set is called in tables, without its ending."""
+    """The name of an evaluation set's file in tables, without its ending."""
     return _names(task, each)[0]
 
 
 def _names(task: Task, each: EvaluationSet) -> list[str]:
-    """What the file of an evaluation set may be called; first as tables call it."""
+    """The names that the file of an evaluation set may have; first that of tables."""
     if not each.labelled:
         return [each.name]
     names = []

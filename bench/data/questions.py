@@ -17,7 +17,7 @@ from bench.user_files import refuse_lfs_pointer
 
 COLUMNS = ("title", "context", "question", "answers")
 EVERY = 12
-"""Of the articles in alphabetical order, every twelfth is for scoring."""
+"""Every twelfth of the articles in alphabetical order is for scoring."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
 
 

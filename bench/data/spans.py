@@ -92,7 +92,7 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
 def _fault(
     question: Any, context: Any, answers: Sequence[tuple[int, str]], may_have_none: bool
 ) -> str:
-    """What is wrong with a question of a file; "" if nothing is."""
+    """The fault of a question of a file; "" if it has none."""
     if not (isinstance(question, str) and isinstance(context, str)):
         return "question and context should be text"
     for start, text in answers:
@@ -197,7 +197,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanQuestions:
-    """What the windows of encoded questions are of."""
+    """The questions and texts that the windows of encoded questions are of."""
 
     windows: Sequence[Window]
     contexts: Sequence[str]

@@ -277,7 +277,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _where_kind_changes(column: str, values: Sequence[object]) -> str:
-    """Where a column is no longer of the kind that it was; "" where it never changes."""
+    """A text that says where a column changes its kind; "" where it never does."""
     before: type | None = None
     for number, value in enumerate(values):
         if value is None:

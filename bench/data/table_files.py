@@ -53,7 +53,7 @@ class Split:
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """Of each example, the second one "" where there is none."""
+        """The two texts of each example, the second one "" where there is none."""
         return list(zip(self.first, self.second or [""] * len(self), strict=True))
 
     def example_hashes(self) -> np.ndarray:

@@ -1,5 +1,4 @@
-"""What a file of weights holds, read from its header alone, and compared with the model that
-config.json describes.
+"""Read a file of weights by its header, and compare it with the model that config.json describes.
 
 Nothing that a finished model needs may be drawn at random: transformers would do so with a warning
 that nobody sees.
@@ -19,7 +18,7 @@ from bench.user_files import json_of, refuse_lfs_pointer
 SAFE = "model.safetensors"
 BINARY = "pytorch_model.bin"
 SHARDS = ".index.json"
-"""What the name of a file of weights ends in where an index of its shards lies in its place."""
+"""The ending of a file of weights where an index of its shards lies in its place."""
 WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 """Parts of names that torch.compile, FSDP and activation checkpointing add, wherever a module was
 wrapped."""
@@ -35,7 +34,7 @@ Shapes = Mapping[str, Shape]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What transformers finds, and what it misses, when it opens a file as a model of one class.
+    """The tensors that transformers finds and misses when it opens a file as a model of a class.
 
     Attributes:
         missing: tensors of the model that the file lacks; they would be drawn.
@@ -118,7 +117,7 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
 
 
 def _new_folder(source: str) -> str:
-    """What ``--to`` names: a name on the hub may be the folder's name too."""
+    """The value of ``--to``: a name on the hub may be the folder's name too."""
     if Path(source).is_dir():
         return "NEW-FOLDER"
     return f"{source} (a folder of that name is read before the hub is asked)"
@@ -282,7 +281,7 @@ def _renamed(shapes: Shapes, names: Mapping[str, str]) -> dict[str, Shape]:
 
 
 def prefix_said(names: Mapping[str, str]) -> str:
-    """What :func:`names_taken_off` takes off, in words; "" where it is nothing."""
+    """The prefix that :func:`names_taken_off` takes off, in words; "" where it is nothing."""
     taken = {old.removesuffix(new) for old, new in names.items() if old.endswith(new)}
     if len(taken) == 1 and len(names) == sum(old.endswith(new) for old, new in names.items()):
         (prefix,) = taken

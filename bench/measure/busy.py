@@ -118,17 +118,15 @@ def refuse_bad_times(
 
 
 def busy_facts(others: float | None) -> dict[str, float]:
-    """What a record of times says of other processes."""
+    """The facts of other processes in a record of times."""
     return {} if others is None else {"busy_cores": round(others, 2)}
 
 
 def busy_cores(seconds: float = 0.5, file: Path = Path("/proc/stat")) -> float | None:
-    """How many cores are in use while this process sleeps; None where the machine does not tell (it
-    is not Linux).
-    """
+    """How many cores are in use while this process sleeps; None where the machine is not Linux."""
 
     def ticks() -> int:
-        """That all cores together have worked since the machine began."""
+        """Clock ticks that all cores together have worked since the machine began."""
         name, *counts = file.read_text(encoding="utf-8").splitlines()[0].split()
         user, nice, system, _, _, interrupts, soft_interrupts = map(int, counts[:7])
         if name != "cpu":

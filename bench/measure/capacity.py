@@ -60,9 +60,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _left(root: Path) -> Iterator[int]:
-    """Bytes left under every memory limit above this process; v1 writes a number above all memory
-    where there is none.
-    """
+    """Bytes left under every memory limit; v1 writes a number above all memory for none."""
     for folder in _folders(root, "memory"):
         for limit, used, cached in (
             ("memory.max", "memory.current", "inactive_file"),

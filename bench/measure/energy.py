@@ -15,8 +15,8 @@ COUNTED = ("package", "dram")
 """Zones of RAPL that are added: processors and their memory. Cores and graphics are parts of a
 package, ``psys`` is the whole board."""
 SHORTEST_SECONDS = 2.0
-"""Of one measurement: the counters are written about a thousand times a second (RAPL) or fifty
-times (NVML)."""
+"""Seconds of one measurement: the counters are written about a thousand times a second (RAPL) or
+fifty times (NVML)."""
 TURNS = 6
 """The smallest and the largest of six values are a 95 % interval of the median."""
 

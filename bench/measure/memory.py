@@ -21,9 +21,7 @@ LENGTH = 128
 
 
 def footprint(name: str, model: Any, device: str) -> Footprint:
-    """Bytes of the saved weights, and peak memory where the model's class can be loaded from a
-    folder.
-    """
+    """Bytes of the saved weights, and peak memory where a folder can give the model's class."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         stored = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))

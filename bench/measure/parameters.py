@@ -1,6 +1,4 @@
-"""The parameter ledger: every tensor counted once by its storage, under each convention; and a hash
-of the weights.
-"""
+"""Count parameters, every tensor once by its storage, and hash weights."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Milliseconds of trained models as somebody would serve them: torch and ONNX Runtime, with one
-thread and with several."""
+"""Time trained models as they are served: torch and ONNX Runtime, on one thread and several."""
 
 from __future__ import annotations
 

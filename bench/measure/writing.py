@@ -1,4 +1,4 @@
-"""How long a model takes to write, how much it writes, and what its parts cost."""
+"""Measure how long a model takes to write, how much it writes, and what its parts cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from methods.core.models import WritingModel
 
 BATCHES = (1, 32)
 CALLS = {1: 9, 32: 3}
-"""Of each batch; the first is not counted."""
+"""Calls of each batch size; the first is not counted."""
 
 
 @torch.no_grad()
