@@ -96,12 +96,16 @@ def _rows_with_origins(sheet: Sheet) -> tuple[list[DerivedRow], list[DerivedRow]
             continue
         metrics = {metric for metric, _ in row.kinds.values()}
         is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in metrics
+
+        # the rows that it may come from
         kind = "difference" if is_difference else "ratio"
         sources = nearest(row.system, index, plain)
         if is_difference:
             # it may also be one of two rows of ratios; a ratio is always of two rows of scores
             further = [source for source in percents if source[0] != index]
             sources += nearest(row.system, index, further)
+
+        # the two of them that most of its scores follow
         origin = derivation_of(scores_of(row.cells), sources, kind, row.system, 2, 0.5)
         if origin is not None:
             rows = differences if is_difference else ratios

@@ -97,6 +97,7 @@ def equal_rows(sheet: Sheet) -> Iterator[Finding]:
 
     Where one name is in the other it is one system in two settings.
     """
+    # the scores of a row -> the first row that has them
     columns = [column for column in sheet.columns if has_scores(sheet, column)]
     first: dict[tuple[tuple[str, Decimal], ...], PrintedRow] = {}
     for row in sheet.rows:
@@ -130,6 +131,7 @@ def impossible_scores(sheet: Sheet) -> Iterator[Finding]:
 
     EM above F1, and an accuracy that excludes the F1 or the Matthews correlation beside it.
     """
+    # columns that are alike but for their metrics
     exact = list(_partners(sheet.columns, EXACT_MATCH, F1))
     accuracy_and_f1 = list(_partners(sheet.columns, ACCURACY, F1))
     accuracy_and_matthews = list(_partners(sheet.columns, ACCURACY, MATTHEWS))
@@ -166,6 +168,7 @@ def impossible_sizes(sheet: Sheet) -> Iterator[Finding]:
         if share <= 1.15 or usual <= len(sheet.rows) / 2:
             continue
 
+        # the weights that these FLOPs would need
         parameters = row.sizes["params"]
         printed = f"{row.sizes['flops'].text} G with {parameters.text} M"
         weights = share * float(parameters.value)
@@ -184,6 +187,8 @@ def _partners(
     for column in columns:
         if large.search(column):
             partner[_without(large, column)] = column
+
+    # the columns of the small one that have such a partner
     for column in columns:
         rest = _without(small, column)
         if small.search(column) and not large.search(column) and rest in partner:

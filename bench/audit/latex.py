@@ -98,6 +98,8 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
         searched = re.sub(
             r"^[^\S\n]*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE
         )
+
+    # every environment that is in no other one, and the text between them
     line_number = line_numbers(text)
     grids = []
     rest = []
@@ -162,6 +164,7 @@ def _text_named(name: str, folder: Path) -> str | None:
 
     One that is too long is cut behind :data:`MOST_TEXT` characters.
     """
+    # no file outside the folder of the source
     file = name if name.endswith(".tex") else f"{name}.tex"
     try:
         path = (folder / file).resolve()
@@ -330,12 +333,16 @@ def _shown(command: re.Match[str]) -> str:
     """The text that a command shows: a number among several arguments, else the last."""
     name = command[1]
     arguments = re.findall(r"\{([^{}]*)\}", command[3])
+
+    # signs, and names without an argument
     if name in SYMBOLS:
         return SYMBOLS[name] + "".join(arguments)
     if not arguments:
         return "" if name in SHAPES else name
     if arguments == [""]:
         return name
+
+    # one of the arguments
     if name in SHOWS_LAST_ARGUMENT or name == "textsubscript":
         return ("_" if name == "textsubscript" else "") + arguments[-1]
     if name in ("num", "SI", "qty"):

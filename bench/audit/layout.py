@@ -132,6 +132,8 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
     """The rows of a table that have numbers, each with the group and the label above it."""
     names = _column_names(header, max(len(line.cells) for line in [*header, *body]))
     lead = _leading(names, body)
+
+    # what rows take from lines above them
     group = ""
     label = ""
     for line in body:
@@ -166,12 +168,15 @@ def _put_right(cells: list[GridCell], names: Sequence[str], lead: int) -> list[G
     may_be_shifted = lead >= 2 and len(cells) == len(names) and cells[0].text
     if not may_be_shifted or cells[-1].text or LETTER.search(cells[lead - 1].text):
         return cells
+
+    # without numbers it is a line of words, of one place less
     has_numbers = any(numbers_of(cell.text) for cell in cells)
     return [GridCell(""), *cells[:-1]] if has_numbers else cells
 
 
 def _system_name(names: Sequence[str], labels: Sequence[str]) -> str:
     """The leading texts of a row together; a number of the row is no part of the name."""
+    # of equal texts one is enough
     shown = []
     for name, text in zip(names, labels, strict=False):
         is_row_number = ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1
@@ -203,6 +208,8 @@ def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
     """One name a column, of all header lines; equal and empty ones are numbered."""
     # a line of one text heads all columns and names none
     naming = [line for line in header if len(_texts(line)) != 1] if len(header) > 1 else header
+
+    # the texts of a column from the top down, equal ones once
     names: list[str] = []
     for column in range(width):
         parts: list[str] = []
@@ -244,6 +251,8 @@ def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead
             is_unnamed = re.fullmatch(r"column \d+", column)
             # a number like 110M below no name is a size
             size = "params" if is_unnamed and number.unit in ("M", "B") else size_of(column)
+
+            # the first number below a name counts
             if size and at == 0 and size not in row.sizes:
                 row.sizes[size] = number
             elif column not in row.cells:
@@ -307,12 +316,15 @@ def _plain(text: str) -> str:
 @lru_cache(4096)
 def size_of(header: str) -> str:
     """Which size a column holds: params, flops, speed-up, or none."""
+    # a change or a share of a size is none
     name = header.lower()
     if re.search(
         r"reduc|Δ|delta|ratio|%|compress|sparsity|kept|remain|drop|hyper|\bw/o\b|without|trainable",
         name,
     ):
         return ""
+
+    # the words that name each
     if "param" in name or re.match(r"(?:model )?size\b|#p", name):
         return "params"
     if "flop" in name:

@@ -96,6 +96,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 def _is_header(line: GridLine) -> bool:
     """Whether a line is a second header, below another table's rows: words and no number."""
+    # the first cell of a header is often empty
     named = [cell.text for cell in line.cells[1:] if cell.text]
     return bool(named) and all(WORDS.match(text) and not numbers_of(text) for text in named)
 
@@ -103,6 +104,7 @@ def _is_header(line: GridLine) -> bool:
 def _cells(line: str, kind: str) -> list[str]:
     """The cells of a line as they show; formulas in them by their own reader."""
     if kind == "|":
+        # pipes at both ends part nothing
         bare = line.strip().removeprefix("|")
         if bare.endswith("|") and not bare.endswith(r"\|"):
             bare = bare[:-1]
@@ -139,6 +141,7 @@ def _kinds(lines: list[str], aligned: bool) -> list[str]:
 
 def _kind(line: str) -> str:
     """How the cells of a line seem to be kept apart: pipes, one pipe, tabs, or not."""
+    # a pipe behind a backslash is a sign of the cell
     pipes = len(re.findall(r"(?<!\\)\|", line))
     if pipes >= 2:
         return "|"

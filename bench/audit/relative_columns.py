@@ -135,6 +135,7 @@ def _differs_so(target: Column, source: Column, base: int) -> Followed:
     for index, cell in target.items():
         if index == base or index not in source:
             continue
+        # within the rounding of all three it fits; far outside it is wrong
         right = source[index].value - source[base].value
         off = abs(cell.value - right)
         steps = (cell.step, source[index].step, source[base].step)

@@ -46,6 +46,7 @@ class System(NamedTuple):
 
 def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
     for sheet in sheets:
+        # columns of scores, and how often each system is in the table
         names = {
             whole_name(column): column for column in sheet.columns if has_scores(sheet, column)
         }
@@ -182,6 +183,7 @@ def _shared_cells(first: System, second: System) -> list[SharedCell]:
         cell = SharedCell(other, first.row.cells[column], second.row.cells[other])
         if cell.first.value == cell.second.value == 0:
             continue
+
         # an unknown metric or split goes with everything
         kinds = first.row.kinds.get(column, ("", ""))
         other_kinds = second.row.kinds.get(other, ("", ""))

@@ -94,6 +94,7 @@ def _short_name(path: Path, files: Sequence[Path]) -> str:
 
 def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]]:
     """The table of a file of separated values; tidy values are sheets without a grid."""
+    # what parts the values
     mark = "\t" if kind == ".tsv" else _delimiter(text)
     lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
     # a title, a comment or `sep=;` above the header: one text where the table has more places
@@ -109,6 +110,8 @@ def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]
         return [], from_tidy(header, lines[1:])
     if sum(map(len, lines)) > MOST_CELLS:
         raise InputError(TOO_MANY)
+
+    # one table, of which the first line is the header
     lines = _without_spreads(lines)
     grid = Grid("", [], 1)
     for number, line in enumerate(lines, start=1 + above):
@@ -129,6 +132,8 @@ def _of_text(path: Path, text: str, kind: str) -> list[Grid]:
     """The tables of a text, or of all texts of a notebook."""
     if kind != ".ipynb":
         return grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
+
+    # every text of the notebook
     grids = []
     cells = 0
     for part in _notebook_texts(text):
@@ -163,6 +168,8 @@ def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
     left_out: set[str] = set()
     for stem in stems:
         left_out.update(f"{stem}{end}" for end in SPREADS)
+
+    # the other columns, under their short names
     kept = [index for index, name in enumerate(header) if name not in left_out]
     parted = []
     for line in lines:
@@ -198,6 +205,7 @@ def _notebook_texts(text: str) -> list[str]:
     def joined(source: Any) -> str:
         return "".join(source) if isinstance(source, list) else str(source)
 
+    # texts that somebody wrote, and outputs in their richest form
     texts = []
     try:
         for cell in json.loads(text)["cells"]:

@@ -167,6 +167,7 @@ class Trained:
     @functools.cached_property
     def mixing(self) -> list[Finding]:
         found = [finding for scene in self.bench().scenes() for finding in findings(scene)]
+
         said = {finding.text for finding in found}
         # a regression has logits of another shape than its labels: a loss may take every pair
         regression = replace(self.bench(1).scenes()[0], title=OF_REGRESSION)
@@ -210,11 +211,14 @@ class Suite(Trained):
         self._settings_are_fields()
         stages = self.stages()
         declared = set(self.method.terms)
+        # terms that a stage has and the method does not name
         unknown: set[str] = set()
         for stage in stages:
             unknown |= stage.terms.keys() - declared
         if unknown:
             raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
+
+        # epochs are dealt out to stages
         share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
         if stages and abs(share - 1) > 1e-6:
             raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
@@ -281,6 +285,7 @@ class Suite(Trained):
 
         ``search_space`` and ``tiny_settings`` name settings and values of their types.
         """
+        # every variant is a row of its own
         rows = [("the full row", self._row(""))]
         for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
             what = f"ablations, {label!r}: {suffix!r}"
@@ -356,6 +361,7 @@ class Suite(Trained):
 
         They are two labels, three labels, a regression and, where the method says so, spans.
         """
+        # each form with the shape of its logits
         forms: dict[str, tuple[Bench, tuple[int, int]]] = {}
         for number in (1, 2, 3):
             forms[f"with {number} outputs"] = (self.bench(number), (8, number))
@@ -407,6 +413,8 @@ class Suite(Trained):
         trainings = [(RECIPE, learned_weights(self.trainer))]
         with contextlib.suppress(Broken):
             trainings.insert(0, (SHORT, learned_weights(self.bench().trained(recipe=SHORT))))
+
+        # every term of every stage
         names: set[str] = set()
         for stages in self.trainer.schedule.values():
             for stage in stages:
@@ -438,6 +446,7 @@ class Suite(Trained):
 
     def terms_move_the_deployed(self) -> Unseen:
         """Every term gives what is deployed a gradient, and not only ``aux``."""
+        # the parameters of what is deployed, and the scenes of artefacts
         methods_own, *artefacts = self.bench().scenes()
         deployed: set[int] = set()
         for model in self.method.deploy(methods_own.student).values():
@@ -460,6 +469,7 @@ class Suite(Trained):
 
     def aux_is_not_deployed(self) -> None:
         """Nothing of ``aux`` is in what is deployed."""
+        # parameters by where they lie: what is shared has one place
         aux = {p.data_ptr(): name for name, p in self.trainer.student.aux.named_parameters()}
         for point, model in self.bench().deployed(self.trainer).items():
             deployed = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
@@ -538,6 +548,8 @@ class Suite(Trained):
         bench = self.bench()
         for point, model in bench.deployed(self.trainer).items():
             self._reopens(point or "the model", model)
+
+        # what it ships with its settings, then with each other choice
         known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
         unseen = []
         for setting, value in self._choices():
@@ -573,6 +585,7 @@ class Suite(Trained):
 
         They have equal values where names and shapes are equal.
         """
+        # equal names and shapes get equal values
         models = untrained(method, self.bench().teacher.config, 2)
         for model in models.values():
             for name, parameter in model.named_parameters():
@@ -620,6 +633,7 @@ class Suite(Trained):
     def deploys_what_it_trained(self) -> Unseen:
         """The shipped model answers like the trained one (to rounding)."""
         bench = self.bench()
+        # several deployed models are pruned or cut, each in its way
         deployed = bench.deployed(self.trainer)
         if len(deployed) > 1:
             return ["it deploys several models, which differ on purpose"]
@@ -634,6 +648,7 @@ class Suite(Trained):
 
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
+        # each is compared with itself alone
         learned, is_other_the_same = self.together
         if learned != learned_weights(self.trainer):
             raise Broken(
@@ -649,6 +664,7 @@ class Suite(Trained):
     def cost(self) -> None:
         """Traced multiply-accumulates are within 1 % of the closed form."""
         for model in self.bench().deployed(self.trainer).values():
+            # only eager attention is traced
             kernel = model.config._attn_implementation  # type: ignore[union-attr]
             model.set_attn_implementation("eager")  # type: ignore[operator]
             try:

@@ -100,6 +100,8 @@ def wrong_signs(scene: Scene) -> Iterator[Finding]:
             yield stage_term.unseen("it reads no tap of either model")
         if not (term.student and term.teacher):
             continue
+
+        # by what the term says of itself
         try:
             if term.across_batch:
                 finding = _by_partner(scene, stage_term)
@@ -155,6 +157,7 @@ def _by_partner(scene: Scene, stage_term: StageTerm) -> Finding | None:
         return mixed if lower else None
     if not term.is_distance and _sign(term) < 0:
         return stage_term.unseen("it says that it pushes the student from its teacher")
+
     advice = NO_DISTANCE if term.is_distance else APART
     return stage_term.fault(
         f"it is {own:.4g} where each sequence of the student answers like the same sequence of "
@@ -198,6 +201,7 @@ def _in_order(said: Out, order: Sequence[int]) -> Out:
     """Answers to sequences of one length, each in the place of another."""
     values = {}
     for tap, value in said.values.items():
+        # each answer at the number of another sequence
         examples = by_example(said.layout, tap, value)
         values[tap] = joined(said.layout, tap, [examples[number] for number in order])
     return Out(said.layout, values)
@@ -231,8 +235,11 @@ def _without_projections(container: Any) -> Any:
 
 def _is_projection(module: nn.Module) -> bool:
     """Whether a module maps states to states; what ends in one number is a discriminator."""
+    if isinstance(module, nn.Linear):
+        return True
     if not isinstance(module, nn.Sequential):
-        return isinstance(module, nn.Linear)
+        return False
+
     # a small network that begins and ends with a linear layer
     layers = [part for part in module if isinstance(part, nn.Linear)]
     return bool(layers) and module[0] is layers[0] and layers[-1].out_features > 1
@@ -290,7 +297,12 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
         if stage_term.stage.extra_steps:
             yield stage_term.unseen("what comes before the counted stages may be for aux alone")
             continue
-        if not any(_moves(scene, stage_term, parameters, training) for training in (False, True)):
+
+        # with dropout too, where it does not move anything without
+        moves = _moves(scene, stage_term, parameters, training=False)
+        if not moves:
+            moves = _moves(scene, stage_term, parameters, training=True)
+        if not moves:
             what = "what is deployed" if deployed is not None else "what it makes"
             yield stage_term.fault(f"it gives {what} no gradient: is the student's side detached?")
 
@@ -326,6 +338,7 @@ def _moves(
 def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out, Out]:
     """The answers of both models to a batch; the student's modules stay in this mode."""
     student = scene.student
+    # dropout, or none
     student.model.train(training)
     student.aux.train(training)
     ours = Out(batch.layout)
@@ -356,11 +369,12 @@ def taps_of_no_use(scene: Scene) -> Iterator[Finding]:
     move_from_teacher([p for p in scene.student.model.parameters() if p.requires_grad])
     for stage_term in _terms_of(scene):
         term = stage_term.anew()
-        # what it uses with and without dropout
-        looks = [_taps_used(scene, stage_term, training) for training in (False, True)]
-        student = frozenset[Tap]().union(*(look.student for look in looks))
-        teacher = frozenset[Tap]().union(*(look.teacher for look in looks))
-        sloped = frozenset[Tap]().union(*(look.sloped for look in looks))
+        # what it uses without and with dropout
+        once = _taps_used(scene, stage_term, training=False)
+        again = _taps_used(scene, stage_term, training=True)
+        student = once.student | again.student
+        teacher = once.teacher | again.teacher
+        sloped = once.sloped | again.sloped
         for side, unread in (
             ("student", term.student - student),
             ("teacher", term.teacher - teacher),

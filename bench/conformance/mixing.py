@@ -175,6 +175,7 @@ def batch_of(
     """These examples as the stage sees them; it hides more tokens in the sequences ``compared``."""
     batch = data.batch(rows)
     if stage.masking is not None:
+        # where each sequence begins, and which of its tokens are hidden
         starts = [0, *itertools.accumulate(batch.layout.lengths)]
         positions = [start + HIDDEN_ALWAYS for start in starts[:-1]]
         positions += [starts[number] + HIDDEN_OF_KEPT for number in compared]
@@ -234,6 +235,7 @@ class Look:
 
     def through(self, layout: Layout) -> Look:
         """The same examples and answers in another padded view."""
+        # the same answers, laid out anew
         look = copy.copy(self)
         look.batch = replace(self.batch, layout=layout)
         student, teacher = self.noisy
@@ -296,8 +298,9 @@ def _leaves(said: Out, taps: Taps) -> Out:
 def _laid_out(said: Out, layout: Layout, nonsense: float) -> Out:
     """The same answers in another padded view: scores alone have places of padding."""
     values = dict(said.values)
-    for tap in (tap for tap in values if tap.kind == "scores"):
-        values[tap] = joined(layout, tap, by_example(said.layout, tap, values[tap]), nonsense)
+    for tap, value in said.values.items():
+        if tap.kind == "scores":
+            values[tap] = joined(layout, tap, by_example(said.layout, tap, value), nonsense)
     return Out(layout, values)
 
 
@@ -331,6 +334,8 @@ class BatchPair(NamedTuple):
             if sizes[name] <= NEGLIGIBLE * max(sizes.values()):
                 continue
             factor = _best_factor(first_values, second_values) if scaled else 1.0
+
+            # the difference after the best factor, as a part of the size
             size = max(_size(first_values * factor), _size(second_values))
             part = _size(first_values * factor - second_values) / size if factor > 0 else 1.0
             if part >= largest.part:
@@ -339,6 +344,7 @@ class BatchPair(NamedTuple):
 
     def _common(self, said: Out, tap: Tap, places: Sequence[int]) -> dict[str, Tensor]:
         """The values of a tap at some sequences, in one vector for each of its tensors."""
+        # a tap has one tensor, or three
         names = [str(tap)]
         if tap.kind == "vectors":
             names = [f"{what} {tap.layer}" for what in ("queries", "keys", "values")]
@@ -437,6 +443,7 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     Args:
         anew: makes the term, without what it may keep between calls.
     """
+    # padding, on the first batch
     mixed = comparisons[0].first
     outside = _outside(mixed, anew())
     unseen: list[Finding] = []
@@ -519,7 +526,9 @@ def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
 def _outside(look: Look, term: Term) -> Finding | None:
     """Whether the term's gradient is above 0 where there is no token."""
     gradients = look.ask(term, training=False).slopes
-    for tap in (tap for tap in gradients.values if tap.kind == "scores"):
+    for tap in gradients.values:
+        if tap.kind != "scores":
+            continue
         # the gradient where a token is, and where none is
         largest = max(float(x_nHLL.abs().max()) for x_nHLL in gradients[tap])
         for chunk, x_nHLL in zip(look.batch.layout.chunks, gradients[tap], strict=True):

@@ -134,6 +134,7 @@ def tiny_teacher(
     Args:
         threads: of torch now; with another number its bits would be others.
     """
+    # a BERT of a few numbers, with weights of its own seed
     config = tiny_teacher_config()
     config.num_labels = num_labels
     data = tiny_task(num_labels, spans)
@@ -191,6 +192,7 @@ class Bench:
         return self._made[artefact]
 
     def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        # what it should be
         blank = self._blank(artefact)
         if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
             return blank  # a real checkpoint does not fit this teacher
@@ -220,6 +222,7 @@ class Bench:
     @property
     def text(self) -> Encoded:
         """The same sentences without their labels."""
+        # what masking needs
         vocabulary = MaskingVocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
         return replace(self.data, labels=None, vocabulary=vocabulary, questions=None)
 
@@ -260,6 +263,7 @@ class Bench:
         self, artefact: Artefact, student: Student, stages: Sequence[Stage], teacher: nn.Module
     ) -> None:
         """Remember how the training of an artefact on a task's rows begins."""
+        # the training changes the student
         begins = copy.deepcopy(student)
         self._trained_on_rows[artefact] = Scene(
             artefact.name, begins, teacher, lambda: stages, self.data, MASK
@@ -274,6 +278,7 @@ class Bench:
     def trainer(
         self, seed: int = 0, dropped: Sequence[str] = (), recipe: Recipe | None = None
     ) -> StudentTrainer:
+        # a student, its stages, and what trains it
         student, random = self.build(seed)
         scheduled = schedule_stages(
             self.method.stages(self.setup), dropped, recipe or RECIPE, len(self.data)
@@ -310,8 +315,7 @@ class Bench:
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:
-        """A student that had a step of every stage, or the whole training where a term begins late.
-        """
+        """A student that had a step of every stage, or the whole training where a term begins late."""
         try:
             return self.trained(recipe=SHORT)
         except Broken:
