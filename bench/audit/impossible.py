@@ -202,6 +202,7 @@ def _without(metric: re.Pattern[str], column: str) -> str:
 
 def _is_above(low: PrintedNumber, high: PrintedNumber) -> bool:
     """Whether the first number is above the second, whatever was rounded."""
+    # the least that was rounded to the first is above the most of the second
     least = low.value - low.step / 2
     return low.unit == high.unit and least > high.value + high.step / 2
 

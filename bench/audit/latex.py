@@ -40,6 +40,8 @@ SPANS_ROWS = re.compile(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+
 SPANS_BOTH = re.compile(
     r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}"
 )
+OPENING = re.compile(r"\s*([\[{])")
+"""The beginning of an option or an argument."""
 DEEPEST = 50
 """Commands within each other."""
 SWITCHES = re.compile(
@@ -199,12 +201,14 @@ def environments(text: str) -> list[tuple[int, int, int, int]]:
 
 def _after_arguments(text: str, place: int) -> int:
     """The position behind an environment's options in brackets and arguments in braces."""
-    while (opening := re.compile(r"\s*([\[{])").match(text, place)) is not None:
+    opening = OPENING.match(text, place)
+    while opening is not None:
         if opening[1] == "{":
             place = braced(text, opening.end() - 1)[1]
         else:
             closing = text.find("]", opening.end(), opening.end() + LONGEST_ARGUMENT)
             place = closing + 1 if closing >= 0 else len(text)
+        opening = OPENING.match(text, place)
     return place
 
 

@@ -42,6 +42,7 @@ class Macros:
     """
 
     def __init__(self, text: str) -> None:
+        # what its macros may still write
         self._left = MOST_GROWTH * len(text)
         self._macros: dict[str, Macro] = {}
         rest = []
@@ -84,6 +85,8 @@ class Macros:
             after = (BEFORE_ARGUMENT if macro.arguments else AFTER_BARE).match(text, command.end())
             if after is None:
                 continue
+
+            # its argument with its own macros written out
             argument = ""
             stop = after.end()
             if macro.arguments:

@@ -102,6 +102,7 @@ def _spanned(cell) -> Spanned:  # type: ignore[no-untyped-def]
     """A cell by its element: the text that it shows, and how far it spans."""
     from lxml import html
 
+    # the text with its tags, which markup is taken out of
     children = [html.tostring(child, encoding="unicode") for child in cell]
     inner = (cell.text or "") + "".join(children)
     shown = without_markup(re.sub(r"</(?:p|div|li)>", " ", inner))

@@ -396,15 +396,20 @@ def taps_of_no_use(scene: Scene) -> Iterator[Finding]:
 def _without_gradient(
     scene: Scene, stage_term: StageTerm, flat: Collection[Tap]
 ) -> Iterator[Finding]:
-    """Layers of the student that a term reads and at which it has no gradient, though it has one
-    at others."""
+    """Look at taps of the student at which a term has no gradient, though it has one at others.
+
+    A tap on which nothing depends with these examples is no fault.
+    """
     # a tap on which nothing depends shows nothing
     constant = {tap for tap in flat if not _depends(scene, stage_term, tap)}
     if constant:
         yield stage_term.unseen(
             f"{names_of_taps(constant)}: nothing depends on it with these examples"
         )
-    if detached := set(flat) - constant:
+
+    # on the others it depends without a gradient
+    detached = set(flat) - constant
+    if detached:
         yield stage_term.fault(
             f"it depends on {names_of_taps(detached)} of the student and has no gradient there: is "
             "that side detached? A target of its own says so: Term(targets=...)"
@@ -417,6 +422,8 @@ def _depends(scene: Scene, stage_term: StageTerm, tap: Tap) -> bool:
     student = scene.student
     batch = batch_of(scene.data, stage_term.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training=False)
+
+    # this tap with noise
     chance = torch.Generator().manual_seed(0)
 
     def noisy(value: Tensor) -> Tensor:

@@ -429,6 +429,8 @@ def _fault_of_student(comparisons: Sequence[BatchPair]) -> Finding | None:
         gap, name = pair.gap(pair.first.student, pair.second.student)
         if gap <= TOLERANCE:
             continue
+
+        # without other sequences its values change, and not only their direction
         message = MESSAGES[pair.difference]
         if pair.difference == "alone":
             message = "changes by {} without other sequences"
@@ -451,8 +453,12 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     if anew().across_batch:
         unseen.append(Finding("it compares sequences (across_batch)", is_fault=False))
         comparisons = ()
-    elif (why := _beside_taps(mixed, anew())) is not None:
-        unseen.append(Finding(why, is_fault=False))
+    else:
+        why = _beside_taps(mixed, anew())
+        if why is not None:
+            unseen.append(Finding(why, is_fault=False))
+
+    # the first comparison in which its gradients differ
     drew = False
     for pair in comparisons:
         if pair.difference == "lengths" and outside:

@@ -315,7 +315,7 @@ class Bench:
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:
-        """A student that had a step of every stage, or the whole training where a term begins late."""
+        """A student after a step of every stage, or all of them where a term begins late."""
         try:
             return self.trained(recipe=SHORT)
         except Broken:

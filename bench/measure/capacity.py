@@ -44,6 +44,7 @@ def usable_memory_bytes(root: Path = ROOT) -> int | None:
     Returns:
         None where the system does not say it in files (macOS, Windows).
     """
+    # what the system has, in kilobytes, and what the container has left
     lines = [line.partition(":") for line in _text(root / "proc/meminfo").splitlines()]
     available = [1024 * int(value.split()[0]) for name, _, value in lines if name == "MemAvailable"]
     return min([*available, *_left(root)], default=None)
@@ -88,6 +89,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
         else:
             continue
         for mount in mounts:
+            # from the cgroup of this process up to the mount
             own = root / mount / path.strip("/")
             while own != (root / mount).parent:
                 yield own

@@ -93,6 +93,7 @@ def revision() -> dict[str, Any]:
             return None
         return os.fsdecode(done.stdout).strip()
 
+    # an installed package may lie in a checkout of something else
     if git("rev-parse", "--show-toplevel") != str(root):
         return {"commit": None, "dirty": None}
     changed = git("status", "--porcelain", "--", "bench", "methods", "pyproject.toml")
@@ -117,6 +118,8 @@ def peak_memory_bytes() -> int | None:
         import resource
     except ImportError:
         return None
+
+    # macOS counts bytes, other systems kilobytes
     scale = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
