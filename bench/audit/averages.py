@@ -57,6 +57,7 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
     def without(pattern: str) -> list[str]:
         return [column for column in columns if not re.search(pattern, column, re.IGNORECASE)]
 
+    # columns by what counts once
     scored = [column for column in columns if not AX.search(column)]
     rules = {
         "the mean of all columns": by(str, columns),
@@ -76,6 +77,7 @@ def averaging_rules(columns: Sequence[str]) -> dict[str, list[list[str]]]:
 
 def mean_of(groups: Sequence[Sequence[str]], cells: Mapping[str, PrintedNumber]) -> Decimal | None:
     """The mean of the means of groups of columns; None where a cell is missing."""
+    # the mean of each group
     means = []
     for group in groups:
         values = [cells[column].value for column in group if column in cells]
@@ -159,6 +161,7 @@ def averages(sheet: Sheet) -> Iterator[Finding]:
     """
     columns = [column for column in sheet.columns if is_average(column)]
     for column in columns[:MOST_AVERAGES]:
+        # the rule of most rows, and what it says of each
         rule = _rule_of(sheet, column)
         for average in rule.averages:
             finding = _of_average(sheet, column, rule, average)
@@ -242,7 +245,7 @@ def _judged(
 
 @dataclass(frozen=True)
 class RowMeans:
-    """What a row of averages would be if it averaged certain rows above it.
+    """The averages that a row would have if it averaged certain rows above it.
 
     Attributes:
         name: which rows, in words.
@@ -313,6 +316,8 @@ def rows_above(
     window = max(100, 40_000 // max(1, len(special)))
     for index in special:
         row = sheet.rows[index]
+
+        # the rows above it, and those since the last special one
         above: list[PrintedRow] = []
         since: list[PrintedRow] = []
         between = False
@@ -340,6 +345,7 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
     """Find totals that no set of the rows above gives, although the nearest almost does."""
     for row, choices in rows_above(sheet, is_total_row):
         for column, total in row.cells.items():
+            # the parts of each set of rows above
             ways = []
             for chosen in choices.values():
                 parts = [other.cells[column] for other in chosen if column in other.cells]
@@ -355,10 +361,9 @@ def sums(sheet: Sheet) -> Iterator[Finding]:
 def _of_total(
     sheet: Sheet, row: PrintedRow, column: str, ways: Sequence[Sequence[PrintedNumber]]
 ) -> Finding | None:
-    """The finding of a total by the nearest of its possible sets of parts; None where it is of
-    others.
-    """
+    """The finding of a total by the nearest of its sets of parts; None where it is of others."""
     total = row.cells[column]
+    # the nearest of the sets of parts
     parts = min(ways, key=lambda parts: abs(_sum(parts) - total.value))
     off = abs(_sum(parts) - total.value)
     units = {part.unit for part in parts}

@@ -60,7 +60,7 @@ SMALL_SHARE = 0.3
 
 @dataclass(frozen=True)
 class DerivedCell:
-    """What one derived cell should be.
+    """One derived cell, and what it should be.
 
     Attributes:
         value: from the printed scores.
@@ -108,7 +108,7 @@ class DerivedCell:
 
 
 def derived_cell(kind: str, cell: PrintedNumber, a: PrintedNumber, b: PrintedNumber) -> DerivedCell:
-    """What a cell should be as the ratio or difference of two scores."""
+    """A cell as it should be: the ratio or difference of two scores."""
     formula = FORMULAS[kind]
     slope_a, slope_b = formula.slopes(a.value, b.value)
     parts = (slope_a * a.step / 2, slope_b * b.step / 2)
@@ -180,6 +180,7 @@ def derivation_of(
     """
     if not target or not sources:
         return None
+    # the first of the likeliest pairs that most cells follow
     best: Derivation | None = None
     for at_first, at_second in _likeliest(kind, target, [cells for _, cells in sources]):
         derivation = _derivation(kind, target, sources[at_first], sources[at_second])
@@ -200,7 +201,7 @@ def derivation_of(
 
 
 def _derivation(kind: str, target: Cells, first: Source, second: Source) -> Derivation:
-    """What two sources give for the cells that the target shares with both."""
+    """The cells that the target shares with two sources, as these give them."""
     first_name, x = first
     second_name, y = second
     cells = {}

@@ -78,6 +78,7 @@ def derived_rows(sheet: Sheet) -> Iterator[Finding]:
 
 def _rows_with_origins(sheet: Sheet) -> tuple[list[DerivedRow], list[DerivedRow]]:
     """The rows of ratios and those of differences whose sources are found."""
+    # the rows that others may come from
     plain = []
     percents = []
     for index, row in enumerate(sheet.rows):
@@ -87,6 +88,7 @@ def _rows_with_origins(sheet: Sheet) -> tuple[list[DerivedRow], list[DerivedRow]
         if RATIO.search(row.system):
             percents.append(source)
 
+    # each derived row with its source
     ratios: list[DerivedRow] = []
     differences: list[DerivedRow] = []
     for index, row in enumerate(sheet.rows):
@@ -94,12 +96,16 @@ def _rows_with_origins(sheet: Sheet) -> tuple[list[DerivedRow], list[DerivedRow]
             continue
         metrics = {metric for metric, _ in row.kinds.values()}
         is_difference = bool(DIFFERENCE.search(row.system)) or "percentage_points" in metrics
+
+        # the rows that it may come from
         kind = "difference" if is_difference else "ratio"
         sources = nearest(row.system, index, plain)
         if is_difference:
             # it may also be one of two rows of ratios; a ratio is always of two rows of scores
             further = [source for source in percents if source[0] != index]
             sources += nearest(row.system, index, further)
+
+        # the two of them that most of its scores follow
         origin = derivation_of(scores_of(row.cells), sources, kind, row.system, 2, 0.5)
         if origin is not None:
             rows = differences if is_difference else ratios
@@ -111,12 +117,15 @@ def _of_unrounded_ratios(
     differences: Sequence[DerivedRow], ratios: Sequence[DerivedRow]
 ) -> list[DerivedRow]:
     """Differences of two rows of ratios as those before rounding, where these give the digits."""
+    # what the ratios are before rounding
     unrounded = {derived.row.system: derived.origin.cells for derived in ratios}
     changed = []
     for derived in differences:
         origin = derived.origin
         first = unrounded.get(origin.first, {})
         second = unrounded.get(origin.second, {})
+
+        # the cells of which the difference gives the printed digits
         cells = dict(origin.cells)
         for column, printed in origin.cells.items():
             if column not in first or column not in second:
@@ -153,6 +162,8 @@ def _habit(rows: Sequence[DerivedRow]) -> Habit | None:
     cells = []
     for derived_row in rows:
         cells += [cell for cell in derived_row.origin.cells.values() if cell.is_possible]
+
+    # does the table round everywhere, or cut?
     habits = []
     for cuts in (False, True):
         if cuts:
@@ -204,11 +215,15 @@ def _turned_label(
     """
     row = derived_row.row
     origin = derived_row.origin
+
+    # what the label says
     named = re.search(r"(\w+)\s*[-−–]\s*(\w+)", re.sub(r".*\(|\).*", "", row.system))
     if not named:
         return
     left = plain_name(named[1])
     right = plain_name(named[2])
+
+    # what the cells are made of
     first = plain_name(rules.get(origin.first, origin.first))
     second = plain_name(rules.get(origin.second, origin.second))
     if left in second and right in first and left not in first and right not in second:
@@ -256,6 +271,7 @@ def _averages_of_row(sheet: Sheet, derived_row: DerivedRow) -> Iterator[Finding]
                 continue
             ways.append(Way(derived.value, derived.slack, f"{origin.rule} of this column"))
 
+        # the mean of the row, or the ratio of two means
         ways += _ways_of_mean(row, cell)
         if origin.kind == "ratio" and len(origin.cells) >= 2:
             ways.append(_ratio_of_means(origin, cell))
@@ -265,6 +281,7 @@ def _averages_of_row(sheet: Sheet, derived_row: DerivedRow) -> Iterator[Finding]
 
 def _ways_of_mean(row: PrintedRow, cell: PrintedNumber) -> Iterator[Way]:
     """The means of a row's scores that its average may be."""
+    # every way to average the row, with what its rounding leaves open
     scores = scores_of(row.cells)
     for name, groups in averaging_rules(list(scores)).items():
         mean = mean_of(groups, scores)
@@ -285,6 +302,7 @@ def _ratio_of_means(origin: Derivation, cell: PrintedNumber) -> Way:
 
 def derived_columns(sheet: Sheet) -> Iterator[Finding]:
     """Compare columns of percentages or differences with the two columns that they come from."""
+    # the cells of each column, and the columns that others may come from
     by_column: dict[str, dict[int, PrintedNumber]] = {column: {} for column in sheet.columns}
     for at, row in enumerate(sheet.rows):
         for column, cell in row.cells.items():

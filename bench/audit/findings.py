@@ -73,7 +73,7 @@ def of_cell(
 
 
 def _change(sheet: Sheet, row: PrintedRow, column: str, printed: Decimal, right: Decimal) -> str:
-    """What a reader sees differently where a cell is right: a ranking, a headline or a digit."""
+    """The change that a reader sees where a cell is right: a ranking, a headline or a digit."""
     if is_plain(row):
         scores = _in_order(sheet, column)
         before = len(scores) - bisect_right(scores, printed)
@@ -99,6 +99,7 @@ def causes(findings: Sequence[Finding]) -> list[list[Finding]]:
 
     A column that is cut off is one cause, a row quoted from elsewhere is one.
     """
+    # what findings of one cause have in common
     grouped: dict[tuple[str, ...], list[Finding]] = {}
     for finding in findings:
         cause: tuple[str, ...] = (

@@ -87,6 +87,7 @@ def cells_with(grid: Grid, others: int) -> int:
 
 def span_of(text: str | None) -> int:
     """How many lines or columns a cell spans by its container; 1 where that is no number."""
+    # of numbers like 2.0 the whole part; a negative one spans upwards in LaTeX, here one line
     number = re.fullmatch(r"\s*(-?[0-9]{1,6})(?:\.[0-9]*)?\s*", text or "")
     return min(LONGEST_SPAN, max(1, int(number[1]))) if number else 1
 
@@ -115,8 +116,11 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
     pending: dict[int, tuple[int, GridCell]] = {}  # column -> lines still spanned, the cell there
     lines = []
     for row in rows:
+        # the cells that reach down from the lines above
         cells = {place: cell for place, (_, cell) in pending.items()}
         pending = {place: (left - 1, cell) for place, (left, cell) in pending.items() if left > 1}
+
+        # those of the line, in the columns that are left
         column = 0
         for text, columns, height in row:
             while column in cells:
@@ -126,6 +130,8 @@ def laid_out(rows: Sequence[Sequence[Spanned]]) -> list[list[GridCell]]:
                 if height > 1:
                     pending[place] = height - 1, cells[place]._replace(above=True)
             column += columns
+
+        # as wide as its last cell
         width = max(cells, default=-1) + 1
         spanned += width - len(row)
         if spanned > MOST_SPANNED:
@@ -138,14 +144,19 @@ def without_markup(text: str) -> str:
     """A cell of Markdown or HTML as it shows: links, images, tags and code marks gone."""
     if not text:
         return ""
+    # images, footnotes and links
     text = re.sub(r"!\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])?", "", text[:LONGEST_SOURCE])
     text = re.sub(r"\s*\[\^\w+\]|\s*\[+\d+\]+\([^)]*\)", "", text)  # footnotes
     for _ in range(2):
         text = re.sub(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()]|\([^()]*\))*\)", r"\1", text)
+
+    # bold, and what is above or below the line
     text = re.sub(r"</?(?:b|strong)\b[^<>]*>", "", text).replace("**", "")
     text = re.sub(r"<(?:sup|sub)>\s*(?=[±+]|\\pm)(.*?)</su[pb]>", r" \1", text)
     text = re.sub(r"<sup\b[^<>]*>.*?</sup>", "", text)
     text = re.sub(r"<sub\b[^<>]*>(.*?)</sub>", r"_\1", text)
+
+    # breaks and all other tags
     text = re.sub(r"(?<=\d)(\s*%?\**\s*)<br\s*/?>\s*(?=\**[-+(]?\d)", r"\1 / ", text)
     text = re.sub(r"<br\s*/?>", " ", text)
     text = re.sub(r"</?[A-Za-z][^<>]*>", "", text)

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from itertools import pairwise
 
 from bench.audit.findings import ARITHMETIC, INFERENCE, Finding
 from bench.audit.names import has_scores, is_plain, plain_name
@@ -22,7 +23,7 @@ AVERAGED_F1 = re.compile(r"macro|micro|weighted", re.IGNORECASE)
 BINARY = re.compile(r"mrpc|qqp", re.IGNORECASE)
 COLA_EXAMPLES = 1043
 COLA_POSITIVE = 721
-"""Of CoLA's development set."""
+"""Acceptable sentences among those of CoLA's development set."""
 EQUAL_SCORES = 5
 """Different scores that two systems have to share before one row is taken for a copy."""
 STRADDLED = 78.0
@@ -41,15 +42,16 @@ SHARED_WEIGHTS = re.compile(
 
 
 def mixed_metrics(sheet: Sheet) -> Iterator[Finding]:
-    """Columns whose cells are said to be of different metrics or splits.
+    """Find columns whose cells are said to be of different metrics or splits.
 
-    Of MRPC and QQP also those whose scores fall into two groups far apart. There a
-    column that is named by its metric is taken at its word.
+    For MRPC and QQP also those whose scores fall into two groups far apart. There a column that is
+    named by its metric is taken at its word.
     """
     for column in sheet.columns:
         rows = [row for row in sheet.rows if column in row.cells and is_plain(row)]
-        for place, what in enumerate(("metric", "split")):
-            said = {row.kinds[column][place] for row in rows if column in row.kinds}
+        # what the source itself says of each cell
+        for index, what in enumerate(("metric", "split")):
+            said = {row.kinds[column][index] for row in rows if column in row.kinds}
             named = sorted(said - set(UNKNOWN))
             if len(named) > 1:
                 why = f"one column of more than one {what}"
@@ -60,23 +62,28 @@ def mixed_metrics(sheet: Sheet) -> Iterator[Finding]:
 
 
 def _two_groups(sheet: Sheet, column: str, rows: Sequence[PrintedRow]) -> Iterator[Finding]:
-    """A column whose scores leave one wide gap, with at least two on each side."""
-    scores = sorted((float(row.cells[column].value), row.system) for row in rows)
-    if len(scores) < 4:
+    """Find a column whose scores leave one wide gap, with at least two on each side."""
+    by_score = sorted((float(row.cells[column].value), row.system) for row in rows)
+    if len(by_score) < 4:
         return
-    gaps = [scores[place + 1][0] - scores[place][0] for place in range(len(scores) - 1)]
-    place = gaps.index(max(gaps))
-    widest = gaps.pop(place)
-    below = scores[place][0]
-    above = scores[place + 1][0]
+
+    # the widest gap, and the others
+    scores = [score for score, _ in by_score]
+    gaps = [after - before for before, after in pairwise(scores)]
+    last_below = gaps.index(max(gaps))
+    widest = gaps.pop(last_below)
+    below = scores[last_below]
+    above = scores[last_below + 1]
+
+    # is it so wide that two metrics made it?
     straddles = "qqp" in column.lower() and below <= STRADDLED <= above
     times = 2 if straddles else 3
-    has_both = 1 <= place <= len(scores) - 3
+    has_both = 1 <= last_below <= len(scores) - 3
     if not has_both or widest <= FAR or widest <= times * max(gaps, default=0.1):
         return
     yield _finding(
         sheet,
-        ", ".join(system for _, system in scores[place + 1 :]),
+        ", ".join(system for _, system in by_score[last_below + 1 :]),
         column,
         f"{below:g} and below, {above:g} and above",
         "mixed metric",
@@ -86,10 +93,11 @@ def _two_groups(sheet: Sheet, column: str, rows: Sequence[PrintedRow]) -> Iterat
 
 
 def equal_rows(sheet: Sheet) -> Iterator[Finding]:
-    """Two systems of one table with the same scores in every column: one may be a copy.
+    """Find two systems of one table with the same scores in every column: one may be a copy.
 
-    Of two names of which one is in the other it is one system in two settings.
+    Where one name is in the other it is one system in two settings.
     """
+    # the scores of a row -> the first row that has them
     columns = [column for column in sheet.columns if has_scores(sheet, column)]
     first: dict[tuple[tuple[str, Decimal], ...], PrintedRow] = {}
     for row in sheet.rows:
@@ -99,9 +107,11 @@ def equal_rows(sheet: Sheet) -> Iterator[Finding]:
         distinct = {value for _, value in scores}
         if not is_plain(row) or len(distinct) < EQUAL_SCORES:
             continue
+
+        # the first row of these scores, of another system
         other = first.setdefault(scores, row)
-        names = sorted((plain_name(other.system), plain_name(row.system)), key=len)
-        if other is row or names[0] in names[1]:
+        shorter, longer = sorted((plain_name(other.system), plain_name(row.system)), key=len)
+        if other is row or shorter in longer:
             continue
         printed = ", ".join(row.cells[column].text for column, _ in scores)
         why = f"{other.system} has the same {len(scores)} scores"
@@ -117,10 +127,11 @@ def equal_rows(sheet: Sheet) -> Iterator[Finding]:
 
 
 def impossible_scores(sheet: Sheet) -> Iterator[Finding]:
-    """Pairs of metrics of one row that no answers give together.
+    """Find pairs of metrics of one row that no predictions give together.
 
     EM above F1, and an accuracy that excludes the F1 or the Matthews correlation beside it.
     """
+    # columns that are alike but for their metrics
     exact = list(_partners(sheet.columns, EXACT_MATCH, F1))
     accuracy_and_f1 = list(_partners(sheet.columns, ACCURACY, F1))
     accuracy_and_matthews = list(_partners(sheet.columns, ACCURACY, MATTHEWS))
@@ -132,25 +143,32 @@ def impossible_scores(sheet: Sheet) -> Iterator[Finding]:
                 why = "EM is at most F1: an exact answer has all words right"
                 yield _pair(sheet, row, low, high, why)
         for accuracy, f1 in accuracy_and_f1:
-            if {accuracy, f1} <= row.cells.keys() and (why := _why_not_f1(row, accuracy, f1)):
-                yield _pair(sheet, row, accuracy, f1, why)
+            if {accuracy, f1} <= row.cells.keys():
+                why = _why_not_f1(row, accuracy, f1)
+                if why:
+                    yield _pair(sheet, row, accuracy, f1, why)
         for accuracy, matthews in accuracy_and_matthews:
-            has_both = {accuracy, matthews} <= row.cells.keys()
-            if has_both and (why := _why_not_matthews(sheet, row, accuracy, matthews)):
-                yield _pair(sheet, row, accuracy, matthews, why)
+            if {accuracy, matthews} <= row.cells.keys():
+                why = _why_not_matthews(sheet, row, accuracy, matthews)
+                if why:
+                    yield _pair(sheet, row, accuracy, matthews, why)
 
 
 def impossible_sizes(sheet: Sheet) -> Iterator[Finding]:
-    """FLOPs that need more weights than a model has, in a table whose other rows fit."""
+    """Find FLOPs that need more weights than a model has, in a table whose other rows fit."""
     texts = [sheet.name, *(f"{row.system} {row.group}" for row in sheet.rows)]
     if any(SHARED_WEIGHTS.search(text) for text in texts):
         return
+
+    # how many times its weights each row needs
     needed = [(row, _needed(row)) for row in sheet.rows]
     usual = sum(0 < share <= 1.15 for _, share in needed)
     for row, share in needed:
         # units and length are as assumed only where the other rows fit
         if share <= 1.15 or usual <= len(sheet.rows) / 2:
             continue
+
+        # the weights that these FLOPs would need
         parameters = row.sizes["params"]
         printed = f"{row.sizes['flops'].text} G with {parameters.text} M"
         weights = share * float(parameters.value)
@@ -164,10 +182,13 @@ def _partners(
     columns: Sequence[str], small: re.Pattern[str], large: re.Pattern[str]
 ) -> Iterator[tuple[str, str]]:
     """Pairs of columns whose names are alike but for the metric."""
+    # the columns of the large metric, by what is left of their names
     partner = {}
     for column in columns:
         if large.search(column):
             partner[_without(large, column)] = column
+
+    # the columns of the small one that have such a partner
     for column in columns:
         rest = _without(small, column)
         if small.search(column) and not large.search(column) and rest in partner:
@@ -181,6 +202,7 @@ def _without(metric: re.Pattern[str], column: str) -> str:
 
 def _is_above(low: PrintedNumber, high: PrintedNumber) -> bool:
     """Whether the first number is above the second, whatever was rounded."""
+    # the least that was rounded to the first is above the most of the second
     least = low.value - low.step / 2
     return low.unit == high.unit and least > high.value + high.step / 2
 
@@ -207,8 +229,11 @@ def _why_not_matthews(sheet: Sheet, row: PrintedRow, accuracy_column: str, colum
     names = f"{row.system} {accuracy_column} {column}"
     is_cola = re.search("cola", names, re.IGNORECASE)
     is_test = re.search("test", f"{names} {sheet.name}", re.IGNORECASE)
-    if not is_cola or is_test or not 1 < accuracy.value <= 100 or matthews.value <= 1:
+    is_in_percent = 1 < accuracy.value <= 100 and matthews.value > 1
+    if not is_cola or is_test or not is_in_percent:
         return ""
+
+    # a point to spare
     least, most = matthews_range(float(accuracy.value), float(accuracy.step))
     if least - 1 <= float(matthews.value) <= most + 1:
         return ""
@@ -222,6 +247,7 @@ def matthews_range(accuracy: float, step: float) -> tuple[float, float]:
     Args:
         accuracy, step: of the answers, in percent; it may be off by a step.
     """
+    # how many answers may be right
     negative = COLA_EXAMPLES - COLA_POSITIVE
     fewest = max(0, round((accuracy - step) * COLA_EXAMPLES / 100))
     most = min(COLA_EXAMPLES, round((accuracy + step) * COLA_EXAMPLES / 100))

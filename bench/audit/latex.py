@@ -1,6 +1,4 @@
-"""Tables of LaTeX sources: environments, spans, macros, and what a cell shows without the commands
-that say how.
-"""
+"""Read tables of LaTeX sources: environments, spans, macros, and the text of cells."""
 
 from __future__ import annotations
 
@@ -42,6 +40,8 @@ SPANS_ROWS = re.compile(r"\\multirow(?:cell)?\s*(?:\[[^\]]*\])?\s*\{\s*(-?[\d.]+
 SPANS_BOTH = re.compile(
     r"\\(?:SetCell|Block)\s*(?:\[[^\]]*\])?\s*\{(?:r=)?(\d+)?[,-]?(?:c=)?(\d+)?\}"
 )
+OPENING = re.compile(r"\s*([\[{])")
+"""The beginning of an option or an argument."""
 DEEPEST = 50
 """Commands within each other."""
 SWITCHES = re.compile(
@@ -100,6 +100,8 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
         searched = re.sub(
             r"^[^\S\n]*%.*", lambda line: " " * len(line[0]), text, flags=re.MULTILINE
         )
+
+    # every environment that is in no other one, and the text between them
     line_number = line_numbers(text)
     grids = []
     rest = []
@@ -110,6 +112,8 @@ def latex_grids(text: str, folder: Path | None = None) -> tuple[list[Grid], str]
             continue  # a table within a cell of another one
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
+
+        # the lines of the environment
         body = searched[body_start:body_stop]
         if folder is None:
             body = macros.put_in(COMMENT.sub("", body))
@@ -162,6 +166,7 @@ def _text_named(name: str, folder: Path) -> str | None:
 
     One that is too long is cut behind :data:`MOST_TEXT` characters.
     """
+    # no file outside the folder of the source
     file = name if name.endswith(".tex") else f"{name}.tex"
     try:
         path = (folder / file).resolve()
@@ -182,6 +187,7 @@ def environments(text: str) -> list[tuple[int, int, int, int]]:
     tables = []
     begins: dict[str, list[re.Match[str]]] = {}
     for mark in ENVIRONMENT.finditer(text):
+        # each end belongs to the last begin of its name
         name = mark[2]
         if mark[1] == "begin":
             begins.setdefault(name, []).append(mark)
@@ -194,15 +200,15 @@ def environments(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def _after_arguments(text: str, place: int) -> int:
-    """Behind the column specification of an environment: options in brackets and arguments in
-    braces.
-    """
-    while (opening := re.compile(r"\s*([\[{])").match(text, place)) is not None:
+    """The position behind an environment's options in brackets and arguments in braces."""
+    opening = OPENING.match(text, place)
+    while opening is not None:
         if opening[1] == "{":
             place = braced(text, opening.end() - 1)[1]
         else:
             closing = text.find("]", opening.end(), opening.end() + LONGEST_ARGUMENT)
             place = closing + 1 if closing >= 0 else len(text)
+        opening = OPENING.match(text, place)
     return place
 
 
@@ -222,18 +228,18 @@ def _caption(text: str, start: int, stop: int) -> str:
 
 
 def _lines(body: str, first: int) -> list[GridLine]:
-    """The lines of an environment's body with their spans; ``first`` is the number of its first
-    line in the file.
-    """
+    """The lines of an environment's body with their spans; ``first`` is its first line's number."""
     rows: list[list[Spanned]] = []
     numbers: list[int] = []
     line_number = line_numbers(body)
     start = 0
     for piece, stop in _split(body, r"\\"):
+        # a line without its rules and the space behind it
         piece = re.sub(r"^\s*\[-?[\d.]+\s*\w+\]", "", piece) if rows else piece
         bare = RULES.sub(lambda m: "\n" * m[0].count("\n"), piece)
         cells = [_spanned(cell) for cell, _ in _split(bare, "&")]
         if any(cell.text for cell in cells):
+            # the file's line in which its text begins
             blank = len(bare) - len(bare.lstrip())
             rows.append(cells)
             numbers.append(first - 1 + line_number(start) + bare.count("\n", 0, blank))
@@ -245,10 +251,13 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
     """The rows with the empty places below a cell of several lines left out: LaTeX writes them, the
     layout fills them.
     """
+    # column -> lines that a cell above still spans
     below: dict[int, int] = {}
     kept = []
     for row in rows:
         column = 0
+
+        # an empty cell below such a one is left out
         own: list[Spanned] = []
         for cell in row:
             if below.get(column) and not cell.text and cell.columns == 1:
@@ -263,9 +272,7 @@ def _without_empty(rows: list[list[Spanned]]) -> list[list[Spanned]]:
 
 
 def _split(text: str, mark: str) -> list[tuple[str, int]]:
-    """Parts between marks that are outside braces and inner environments, each with the place
-    behind its mark.
-    """
+    """Parts between marks outside braces and inner environments, each with its mark's end."""
     # LaTeX has two commands that end a line
     marks = (mark, r"\tabularnewline") if mark == r"\\" else (mark,)
     parts = []
@@ -298,7 +305,8 @@ def _spanned(cell: str) -> Spanned:
 
 @lru_cache(4096)
 def unlatex(text: str) -> str:
-    """What a cell shows, without the commands that say how."""
+    """The text that a cell shows, without the commands that say how."""
+    # marks and switches of fonts, then commands with their arguments
     text = re.sub(r"\s+", " ", MARKS.sub("", text[:LONGEST_SOURCE]))
     text = SWITCHES.sub("", text)
     text = re.sub(r"\\(?:\\|newline)", " ", text)
@@ -312,6 +320,8 @@ def unlatex(text: str) -> str:
         text = MARKS.sub("", text)
         if before == text:
             break
+
+    # what is left of braces, blanks and escapes
     text = re.sub(r"(?<!\\)[{}]", "", text)
     for blank in (r"\,", r"\;", r"\:", r"\ "):
         text = text.replace(blank, " ")
@@ -324,17 +334,19 @@ def unlatex(text: str) -> str:
 
 
 def _shown(command: re.Match[str]) -> str:
-    """What one command with its arguments shows: a number among several arguments, else the last of
-    them.
-    """
+    """The text that a command shows: a number among several arguments, else the last."""
     name = command[1]
     arguments = re.findall(r"\{([^{}]*)\}", command[3])
+
+    # signs, and names without an argument
     if name in SYMBOLS:
         return SYMBOLS[name] + "".join(arguments)
     if not arguments:
         return "" if name in SHAPES else name
     if arguments == [""]:
         return name
+
+    # one of the arguments
     if name in SHOWS_LAST_ARGUMENT or name == "textsubscript":
         return ("_" if name == "textsubscript" else "") + arguments[-1]
     if name in ("num", "SI", "qty"):

@@ -1,6 +1,4 @@
-"""What the lines of a table mean: header, names of systems, groups, and the numbers below each
-column's name.
-"""
+"""Read a table's lines: header, names of systems, groups, and numbers below column names."""
 
 from __future__ import annotations
 
@@ -40,12 +38,14 @@ def unread(grids: Iterable[Grid], sheets: Sequence[Sheet]) -> list[Unread]:
 
     Equal numbers of one line are counted.
     """
+    # the numbers that rows have
     left: Counter[tuple[int, str]] = Counter()
     for sheet in sheets:
         for row in sheet.rows:
             numbers = (*row.cells.values(), *row.sizes.values())
             left.update((row.line, number.text) for number in numbers)
 
+    # those of the tables beyond them
     missing = []
     for grid in grids:
         for line in grid.lines:
@@ -67,6 +67,8 @@ def sheets_of(where: str, grids: Iterable[Grid]) -> list[Sheet]:
         rows = list(_rows(header, body)) if body else []
         if rows:
             sheets.append(Sheet(where, grid.title, rows))
+
+    # equal titles are numbered
     titles = Counter(sheet.name for sheet in sheets)
     for number, sheet in enumerate(sheets, start=1):
         if titles[sheet.name] > 1:  # the heading above is that of several
@@ -107,6 +109,8 @@ def _is_words(lines: Sequence[GridLine], index: int) -> bool:
         return False
     if spanned & set(named):
         return True
+
+    # numbers stand below most names
     below = lines[index + 1 : index + 9]
     numeric = sum(_has_number(below, at) for at in named)
     return numeric >= len(named) / 2
@@ -128,10 +132,14 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
     """The rows of a table that have numbers, each with the group and the label above it."""
     names = _column_names(header, max(len(line.cells) for line in [*header, *body]))
     lead = _leading(names, body)
+
+    # what rows take from lines above them
     group = ""
     label = ""
     for line in body:
         cells = _put_right(line.cells, names, lead)
+
+        # a line of one text heads the rows below it
         texts = {cell.text for cell in cells if cell.text}
         if len(texts) == 1 and not any(map(numbers_of, texts)):
             group = _plain(texts.pop())
@@ -142,6 +150,7 @@ def _rows(header: Sequence[GridLine], body: Sequence[GridLine]) -> Iterator[Prin
         label = labels[0] or label
         labels[0] = label
 
+        # the row, where it has numbers
         system = _system_name(names, labels)
         row = PrintedRow(system, {}, line=line.number, group=group, label=label)
         _fill(row, names, cells, lead)
@@ -159,12 +168,15 @@ def _put_right(cells: list[GridCell], names: Sequence[str], lead: int) -> list[G
     may_be_shifted = lead >= 2 and len(cells) == len(names) and cells[0].text
     if not may_be_shifted or cells[-1].text or LETTER.search(cells[lead - 1].text):
         return cells
+
+    # without numbers it is a line of words, of one place less
     has_numbers = any(numbers_of(cell.text) for cell in cells)
     return [GridCell(""), *cells[:-1]] if has_numbers else cells
 
 
 def _system_name(names: Sequence[str], labels: Sequence[str]) -> str:
     """The leading texts of a row together; a number of the row is no part of the name."""
+    # of equal texts one is enough
     shown = []
     for name, text in zip(names, labels, strict=False):
         is_row_number = ROW_NUMBER.fullmatch(name) and text.isdigit() and len(labels) > 1
@@ -177,6 +189,7 @@ def _leading(names: Sequence[str], body: Sequence[GridLine]) -> int:
     """How many columns in front hold words: together they name the row."""
     lead = 1
     while lead < len(names) - 1:
+        # more words than numbers, and not the size of a model
         texts = [line.cells[lead].text for line in body if lead < len(line.cells)]
         numeric = sum(bool(numbers_of(text)) for text in texts)
         words = sum(bool(WORDS.search(text)) and not numbers_of(text) for text in texts)
@@ -195,6 +208,8 @@ def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
     """One name a column, of all header lines; equal and empty ones are numbered."""
     # a line of one text heads all columns and names none
     naming = [line for line in header if len(_texts(line)) != 1] if len(header) > 1 else header
+
+    # the texts of a column from the top down, equal ones once
     names: list[str] = []
     for column in range(width):
         parts: list[str] = []
@@ -205,6 +220,7 @@ def _column_names(header: Sequence[GridLine], width: int) -> list[str]:
         unnamed = f"column {column + 1}" if column else ""
         names.append(" ".join(parts) or unnamed)
 
+    # equal names are numbered
     seen: Counter[str] = Counter()
     for column, name in enumerate(names):
         seen[name] += 1
@@ -233,7 +249,10 @@ def _fill(row: PrintedRow, names: Sequence[str], cells: Sequence[GridCell], lead
         for at, (number, role) in enumerate(parts):
             column = f"Δ {name}" if role == "change" else next(columns)
             is_unnamed = re.fullmatch(r"column \d+", column)
+            # a number like 110M below no name is a size
             size = "params" if is_unnamed and number.unit in ("M", "B") else size_of(column)
+
+            # the first number below a name counts
             if size and at == 0 and size not in row.sizes:
                 row.sizes[size] = number
             elif column not in row.cells:
@@ -247,6 +266,7 @@ def _named_cells(
 
     A row without sizes is often printed without empty cells for them.
     """
+    # the columns without sizes, and the cells that are filled
     scores = [name for name in names[lead:] if not size_of(name)]
     values = [cell for cell in cells[lead:] if cell.text.strip()]
     lacks_sizes = len(cells) < len(names) and len(scores) < len(names) - lead
@@ -269,6 +289,8 @@ def _split_name(name: str, count: int) -> list[str]:
     groups = [
         group for group in re.finditer(rf"\(?({words})\)?", name) if "w/o" not in group[0].lower()
     ]
+
+    # the words of each group dealt out
     names = []
     for number in range(count):
         text = ""
@@ -279,6 +301,8 @@ def _split_name(name: str, count: int) -> list[str]:
         names.append((text + name[end:]).strip())
     if len(set(names)) == count:
         return names
+
+    # not so many words: numbered
     numbered = [*ORDINALS[:count], *range(len(ORDINALS) + 1, count + 1)]
     return [f"{name} ({ordinal})" for ordinal in numbered]
 
@@ -292,12 +316,15 @@ def _plain(text: str) -> str:
 @lru_cache(4096)
 def size_of(header: str) -> str:
     """Which size a column holds: params, flops, speed-up, or none."""
+    # a change or a share of a size is none
     name = header.lower()
     if re.search(
         r"reduc|Δ|delta|ratio|%|compress|sparsity|kept|remain|drop|hyper|\bw/o\b|without|trainable",
         name,
     ):
         return ""
+
+    # the words that name each
     if "param" in name or re.match(r"(?:model )?size\b|#p", name):
         return "params"
     if "flop" in name:

@@ -42,12 +42,15 @@ class Macros:
     """
 
     def __init__(self, text: str) -> None:
+        # what its macros may still write
         self._left = MOST_GROWTH * len(text)
         self._macros: dict[str, Macro] = {}
         rest = []
         end = 0
         while (definition := DEFINITION.search(text, end)) is not None:
             rest.append(text[end : definition.start()])
+
+            # the definition itself, whose line ends stay
             body, end = braced(text, definition.end())
             name = definition[1] or definition[3]
             arguments = int(definition[2] or definition[4] or 0)
@@ -77,9 +80,13 @@ class Macros:
                 continue
             if command.start() < end:
                 continue  # within the argument of the one before
+
+            # the call: its argument, and where it ends
             after = (BEFORE_ARGUMENT if macro.arguments else AFTER_BARE).match(text, command.end())
             if after is None:
                 continue
+
+            # its argument with its own macros written out
             argument = ""
             stop = after.end()
             if macro.arguments:
@@ -103,7 +110,7 @@ class Macros:
 
 
 def braced(text: str, start: int) -> tuple[str, int]:
-    """What is between the brace at ``start`` and its own end, and the place behind that.
+    """The text between the brace at ``start`` and its own end, and the position behind that.
 
     It is cut at :data:`LONGEST_ARGUMENT` characters.
     """

@@ -23,6 +23,7 @@ def markdown_grids(text: str, aligned: bool = False) -> list[Grid]:
     Args:
         aligned: also read columns that only blanks keep apart, as pages of text have them.
     """
+    # what keeps the cells of each line apart
     lines = _joined([_unquoted(line) for line in text.split("\n")])
     kinds = _kinds(lines, aligned)
     grids: list[Grid] = []
@@ -83,6 +84,8 @@ def _joined(lines: list[str]) -> list[str]:
     for index in range(len(lines) - 1):
         top = lines[index].strip()
         below = lines[index + 1].strip()
+
+        # the first has no end, the second no beginning
         is_open = top.startswith("|") and not top.endswith("|")
         is_rest = below.endswith("|") and not below.startswith("|")
         if is_open and is_rest and not SEPARATOR.fullmatch(top):
@@ -92,9 +95,8 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _is_header(line: GridLine) -> bool:
-    """Words behind the first cell and no number: a second header directly below the rows of another
-    table.
-    """
+    """Whether a line is a second header, below another table's rows: words and no number."""
+    # the first cell of a header is often empty
     named = [cell.text for cell in line.cells[1:] if cell.text]
     return bool(named) and all(WORDS.match(text) and not numbers_of(text) for text in named)
 
@@ -102,6 +104,7 @@ def _is_header(line: GridLine) -> bool:
 def _cells(line: str, kind: str) -> list[str]:
     """The cells of a line as they show; formulas in them by their own reader."""
     if kind == "|":
+        # pipes at both ends part nothing
         bare = line.strip().removeprefix("|")
         if bare.endswith("|") and not bare.endswith(r"\|"):
             bare = bare[:-1]
@@ -123,6 +126,8 @@ def _kinds(lines: list[str], aligned: bool) -> list[str]:
     for is_piped, run in runs:
         if not is_piped:
             continue
+
+        # one separator makes a table of all lines around it
         indices = list(run)
         is_table = any(
             kinds[index] == ONE_PIPE and SEPARATOR.fullmatch(lines[index]) for index in indices
@@ -136,6 +141,7 @@ def _kinds(lines: list[str], aligned: bool) -> list[str]:
 
 def _kind(line: str) -> str:
     """How the cells of a line seem to be kept apart: pipes, one pipe, tabs, or not."""
+    # a pipe behind a backslash is a sign of the cell
     pipes = len(re.findall(r"(?<!\\)\|", line))
     if pipes >= 2:
         return "|"
@@ -146,9 +152,11 @@ def _kind(line: str) -> str:
 
 def _mark_aligned(lines: list[str], kinds: list[str]) -> None:
     """Mark runs of lines of at least three chunks each, two of which hold numbers."""
+    # how many parts blanks make of each line of running text
     chunks = [0 if kind else len(_chunks(line)) for line, kind in zip(lines, kinds, strict=True)]
     start = 0
     while start < len(lines):
+        # a run of such lines, with numbers in two of them
         stop = _end_of_run(lines, chunks, start)
         numeric = 0
         for line in lines[start:stop]:

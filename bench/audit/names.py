@@ -195,12 +195,15 @@ def has_scores(sheet: Sheet, column: str) -> bool:
     """
     if not is_score(column):
         return False
+    # the numbers of systems, of one kind
     cells = [row.cells[column] for row in sheet.rows if column in row.cells and is_plain(row)]
     if not cells or any(_is_of_unit(cell) for cell in cells):
         return False
     decimal = sum(cell.places >= 1 and 0 <= cell.value <= 100 for cell in cells)
     if decimal < 0.7 * len(cells):
         return False
+
+    # a few may be equal
     distinct = len({cell.value for cell in cells})
     return len(cells) < 6 or distinct >= 0.4 * len(cells)
 

@@ -16,8 +16,8 @@ DIGITS = (
 )
 """A printed number. One with more digits is no result."""
 ROOM = Context(prec=200)
-"""In which the largest of them can be rounded to the smallest step; decimals have 28 digits
-otherwise."""
+"""The context in which the largest of them can be rounded to the smallest step; decimals have 28
+digits otherwise."""
 UNIT = (
     r"(?:%|‰|[x×X](?![\w])|(?:ms|µs|us|sec|secs|s|min|mins|h|hr|hrs|hours?|d|days?"
     r"|[KkMBGT]|[KMGT]i?B|mb|mn|bn|b|m|B/s|MB/s|it/s|tok/s|tokens/s|pts?|pp|points?|bits?|bpw"
@@ -105,10 +105,13 @@ def numbers_of(text: str) -> tuple[tuple[PrintedNumber, str], ...]:
     deviation and an interval stay with the number before them.
     """
     plain = _without_marks(text)
+    # numbers, and what stands between them: a cell of words has none
     tokens = list(TOKEN.finditer(plain))
     glue = re.sub(r"[↑↓]", " ", WORDS_BETWEEN.sub(" ", TOKEN.sub(" ", plain)))
     if not tokens or CLOCK.fullmatch(plain) or not SEPARATORS.match(glue):
         return ()
+
+    # each number with what it is to those before
     parts: list[tuple[PrintedNumber, str]] = []
     end = 0
     is_interval = False
@@ -152,17 +155,22 @@ def _number(token: re.Match[str], sign: str | None) -> PrintedNumber:
 
 def _without_marks(text: str) -> str:
     """A cell as its numbers are read: without markup, footnotes and emphasis, signs in one form."""
+    # signs in one form
     plain = html.unescape(text)
     plain = re.sub(r"\$?\\pm\s*", "±", plain)
     plain = plain.replace("+/-", "±").replace("\\times", "×").replace("+-", "±")
     plain = re.sub(r"<br\s*/?>", " / ", plain)
     plain = POWER.sub(lambda m: f"{m[1] or 1}e{m[2].replace('−', '-')}", plain)
+
+    # markup and the look of numbers
     plain = re.sub(r"</?\w[^<>]*>", "", plain)
     plain = re.sub(r"\\(?:textbf|underline|mathbf|textit|emph|bf)\b", "", plain)
     # a deviation as a subscript: 81.2_{0.4}
     plain = re.sub(r"(?<=\d)(\s*%?\s*)\$?_\{?\s*±?\s*([\d.]+)\s*\}?\$?", r"\1 ±\2", plain)
     plain = SUPERSCRIPT.sub("", plain)
     plain = re.sub(r"(?<=\S)\s*\[\s*\w{0,3}\s*\]|^\s*(?:\[\d+\]\s*)+$", "", plain)  # a footnote
+
+    # intervals and decimal commas
     plain = FROM_TO.sub(_interval, plain)
     plain = DECIMAL_COMMA.sub(r"\1.\2", plain)
     plain = "".join(mark for mark in plain if _is_shown(mark))
@@ -181,7 +189,7 @@ def _is_shown(mark: str) -> bool:
 
 
 def _role(glue: str, token: re.Match[str], number: PrintedNumber, first: PrintedNumber) -> str:
-    """What a further number of a cell is: ``deviation``, ``change`` or ``other``.
+    """The role of a further number of a cell: ``deviation``, ``change`` or ``other``.
 
     The end of a range is ``other``.
 

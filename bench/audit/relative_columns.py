@@ -75,6 +75,7 @@ Follows = Callable[[Column, Column, int], Followed]
 
 def relative_columns(sheet: Sheet) -> Iterator[Finding]:
     """Find the cells of such columns that do not follow."""
+    # the numbers of each column, sizes too
     by_column: dict[str, dict[int, PrintedNumber]] = {}
     for index, row in enumerate(sheet.rows):
         for column, number in (*row.cells.items(), *row.sizes.items()):
@@ -96,6 +97,8 @@ def _rules_for(column: str, target: Column) -> Mapping[str, Follows]:
     multiples = sum(number.unit in ("x", "X", "×") for number in target.values())
     if multiples < LEAST_FITS and not RELATIVE.search(column):
         return {}
+
+    # as a ratio, or in percent
     rules = {}
     for words, form in FORMS.items():
         rules[words] = partial(_multiplies, form=form, scale=1)
@@ -112,6 +115,7 @@ def _best_followed(
     for name, source in by_column.items():
         if name == column:
             continue
+        # a row that all are relative to is 0, 1 or 100, or left out
         bases = [at for at in source if at not in target or target[at].value in (0, 1, 100)]
         for base, (words, follows) in product(bases[:MOST_BASES], rules.items()):
             followed = follows(target, source, base)
@@ -131,6 +135,7 @@ def _differs_so(target: Column, source: Column, base: int) -> Followed:
     for index, cell in target.items():
         if index == base or index not in source:
             continue
+        # within the rounding of all three it fits; far outside it is wrong
         right = source[index].value - source[base].value
         off = abs(cell.value - right)
         steps = (cell.step, source[index].step, source[base].step)
@@ -159,6 +164,7 @@ def _multiplies(target: Column, source: Column, base: int, form: Form, scale: in
         if high - low > NARROW * max(abs(low), abs(high)):
             continue
 
+        # near misses are of other numbers; far ones are wrong
         right = scale * form(source[index].value, source[base].value)
         printed = abs(cell.value)  # a reduction may have a minus
         if low <= printed <= high:

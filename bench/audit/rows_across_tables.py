@@ -46,6 +46,7 @@ class System(NamedTuple):
 
 def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
     for sheet in sheets:
+        # columns of scores, and how often each system is in the table
         names = {
             whole_name(column): column for column in sheet.columns if has_scores(sheet, column)
         }
@@ -59,7 +60,7 @@ def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
 
 @dataclass(frozen=True)
 class Relation:
-    """What two rows of two tables may be to each other, and how far they have to agree.
+    """A relation that two rows of two tables may have, and how far they have to agree then.
 
     Attributes:
         least: the share of shared cells that agree.
@@ -104,12 +105,16 @@ def quotes_and_teachers(sheets: Sequence[Sheet]) -> Iterator[Finding]:
         relation = _relation(first, second)
         if relation is None:
             continue
+
+        # do they agree but for few cells?
         shared = _shared_cells(first, second)
         differing = [cell for cell in shared if cell.first.value != cell.second.value]
         equal = len(shared) - len(differing)
         is_alike = equal >= relation.least * len(shared) or _is_swap(differing)
         if equal < 3 or not is_alike or len(differing) > relation.most:
             continue
+
+        # each of these is a finding
         for cell in differing:
             why = _said_of_first(first, second, cell, relation)
             changes = "every ratio to it" if relation is SAME_TEACHER else "a digit"
@@ -130,6 +135,8 @@ def _agreeing_pairs(systems: Sequence[System]) -> list[tuple[int, int]]:
             # 0 is what every constant predictor has: it says nothing
             if value:
                 having[name, value].append(number)
+
+    # pairs of rows that share cells
     agreeing: Counter[tuple[int, int]] = Counter()
     for numbers in having.values():
         if len(numbers) <= CROWD:
@@ -138,7 +145,7 @@ def _agreeing_pairs(systems: Sequence[System]) -> list[tuple[int, int]]:
 
 
 def _relation(first: System, second: System) -> Relation | None:
-    """What two rows are to each other by their names; None where they may well differ."""
+    """The relation of two rows by their names; None where they may well differ."""
     if first.sheet is second.sheet:
         return None
     if conditions(first.sheet.where) != conditions(second.sheet.where):
@@ -176,6 +183,7 @@ def _shared_cells(first: System, second: System) -> list[SharedCell]:
         cell = SharedCell(other, first.row.cells[column], second.row.cells[other])
         if cell.first.value == cell.second.value == 0:
             continue
+
         # an unknown metric or split goes with everything
         kinds = first.row.kinds.get(column, ("", ""))
         other_kinds = second.row.kinds.get(other, ("", ""))
@@ -196,7 +204,7 @@ def _is_swap(differing: Sequence[SharedCell]) -> bool:
 
 
 def _said_of_first(first: System, second: System, cell: SharedCell, relation: Relation) -> str:
-    """What the first row prints, and where."""
+    """A text that says what the first row prints, and where."""
     if relation is SAME_TEACHER:
         return f"{first.row.system} of {first.sheet.name} has {cell.first.text}"
     other_name = f" as {first.row.system}" if first.name != second.name else ""
@@ -220,6 +228,7 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
                     printed[system.sheet.source, name][system.name].append(system)
 
     for (_, name), by_system in printed.items():
+        # systems that are printed twice, and those of which the scores differ
         repeated = [rows for rows in by_system.values() if len(rows) >= 2]
         odd = [rows for rows in repeated if _is_odd(rows, name)]
         agreeing = len(repeated) - len(odd)
@@ -227,6 +236,7 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
             continue
         other_systems = f"{agreeing} other systems have one score wherever it is printed"
         for first, *others in odd:
+            # the first score that is another one
             x = first.score(name)
             system = next(other for other in others if other.score(name).value != x.value)
             y = system.score(name)

@@ -35,6 +35,8 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
     while at < len(lines):
         if at and UNDERLINE.fullmatch(lines[at]) and lines[at - 1].strip():
             title = lines[at - 1].strip()[:80]
+
+        # a table begins with a border, or with runs of equal signs
         end = at
         grid = None
         is_drawn = bool(BORDER.match(lines[at]))
@@ -45,6 +47,8 @@ def rst_grids(text: str) -> tuple[list[Grid], str]:
         if grid is None or not grid.lines:
             at = max(at + 1, end if is_drawn else 0)
             continue
+
+        # out of the text, which the next reader sees
         grid.title = title
         grid.place = starts[at]
         cells = cells_with(grid, cells)
@@ -69,6 +73,7 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
             corners.update(corner.start() for corner in re.finditer(r"\+", line))
     edges = {corner: column for column, corner in enumerate(sorted(corners))}
 
+    # what is read so far: whole rows, and the cells of the row that is open
     grid = Grid("")
     rows: list[list[Spanned]] = []
     numbers: list[int] = []
@@ -87,14 +92,19 @@ def _drawn(lines: list[str], at: int) -> tuple[int, Grid]:
             continue
         # a border ends the row above it, and one of equal signs the header
         if texts:
-            columns = sorted(texts)
-            rows.append([Spanned(" ".join(texts[c]).strip(), spans[c]) for c in columns])
+            row = []
+            for column in sorted(texts):
+                text = " ".join(texts[column]).strip()
+                row.append(Spanned(text, spans[column]))
+            rows.append(row)
             numbers.append(first + 1)
         if "=" in line:
             grid.head = len(rows)
         texts = {}
         spans = {}
         first = index + 1
+
+    # spans laid out
     for cells, number in zip(laid_out(rows), numbers, strict=True):
         grid.lines.append(GridLine(cells, number))
     return end, grid
@@ -105,6 +115,7 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
 
     The second such line ends the header, the third the table.
     """
+    # where the columns begin
     starts = [run.start() for run in re.finditer(r"=+", lines[at])]
     grid = Grid("")
     borders = 1
@@ -113,6 +124,7 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
         line = lines[end]
         end += 1
         if SIMPLE.match(line):
+            # the second border ends the header, the third the table
             borders += 1
             if borders == 2:
                 grid.head = len(grid.lines)
@@ -120,6 +132,7 @@ def _simple(lines: list[str], at: int) -> tuple[int, Grid]:
             if borders >= 3 or not following:
                 break
         elif line.strip() and not re.fullmatch(r"[\s-]+", line):
+            # a row may be short of all cells, and columns many
             if len(starts) * len(grid.lines) > MOST_CELLS:
                 raise InputError(TOO_MANY)
             _add_line(grid, line, starts, end)
@@ -132,7 +145,8 @@ def _add_line(grid: Grid, line: str, starts: list[int], number: int) -> None:
     cells = [line[a:b].strip() for a, b in zip(starts, stops, strict=True)]
     # without a name and without a number it goes on with the row above, but not with the header
     is_in_section = grid.lines and len(grid.lines) != grid.head
-    is_more = is_in_section and not cells[0] and not any(map(str.isdigit, "".join(cells)))
+    has_digit = any(map(str.isdigit, "".join(cells)))
+    is_more = is_in_section and not cells[0] and not has_digit
     if not is_more:
         grid.lines.append(line_of(map(without_markup, cells), number))
         return

@@ -1,6 +1,4 @@
-"""Tables of papers and pages read from their files: tidy CSV, Markdown, HTML, LaTeX,
-reStructuredText, notebooks, text.
-"""
+"""Read tables of papers and pages from CSV, Markdown, HTML, LaTeX, rST, notebooks and text."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ KINDS = (".csv", ".tsv", ".ipynb", *TEXTS)
 
 @dataclass
 class Pages:
-    """What several files hold together."""
+    """The tables of several files together."""
 
     sheets: list[Sheet] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
@@ -79,6 +77,8 @@ def read_all(files: Sequence[Path]) -> Pages:
             raise InputError(f"{path}: {error}") from None
         if not sheets:
             pages.without.append(name)
+
+        # what was read, and what was not
         pages.sheets += sheets
         pages.unread += [(name, number) for number in unread(grids, sheets)]
     return pages
@@ -94,6 +94,7 @@ def _short_name(path: Path, files: Sequence[Path]) -> str:
 
 def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]]:
     """The table of a file of separated values; tidy values are sheets without a grid."""
+    # what parts the values
     mark = "\t" if kind == ".tsv" else _delimiter(text)
     lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=mark))
     # a title, a comment or `sep=;` above the header: one text where the table has more places
@@ -102,11 +103,15 @@ def _of_values(text: str, kind: str, name: str) -> tuple[list[Grid], list[Sheet]
     while widest > 2 and len(lines[above]) <= 2 and sum(map(bool, lines[above])) < 2:
         above += 1
     lines = lines[above:]
+
+    # tidy values, or a table
     header = [value.strip() for value in lines[0]] if lines else []
     if set(TIDY) <= set(header):
         return [], from_tidy(header, lines[1:])
     if sum(map(len, lines)) > MOST_CELLS:
         raise InputError(TOO_MANY)
+
+    # one table, of which the first line is the header
     lines = _without_spreads(lines)
     grid = Grid("", [], 1)
     for number, line in enumerate(lines, start=1 + above):
@@ -127,6 +132,8 @@ def _of_text(path: Path, text: str, kind: str) -> list[Grid]:
     """The tables of a text, or of all texts of a notebook."""
     if kind != ".ipynb":
         return grids_of(text, kind == ".txt", path.parent if kind == ".tex" else None)
+
+    # every text of the notebook
     grids = []
     cells = 0
     for part in _notebook_texts(text):
@@ -157,9 +164,12 @@ def _without_spreads(lines: list[list[str]]) -> list[list[str]]:
     stems = list(renamed.values())
     stems += [name for name in header if {f"{name} low", f"{name} high"} <= names]
 
+    # their columns are left out
     left_out: set[str] = set()
     for stem in stems:
         left_out.update(f"{stem}{end}" for end in SPREADS)
+
+    # the other columns, under their short names
     kept = [index for index, name in enumerate(header) if name not in left_out]
     parted = []
     for line in lines:
@@ -195,6 +205,7 @@ def _notebook_texts(text: str) -> list[str]:
     def joined(source: Any) -> str:
         return "".join(source) if isinstance(source, list) else str(source)
 
+    # texts that somebody wrote, and outputs in their richest form
     texts = []
     try:
         for cell in json.loads(text)["cells"]:
@@ -232,6 +243,7 @@ def from_tidy(header: Sequence[str], lines: Iterable[Sequence[str]]) -> list[She
         values_of[body["source"], body["table"], body["task"], body["system"]] += 1
     several = {cell[:3] for cell, count in values_of.items() if count > 1}
 
+    # a row for each system of each table
     sheets: dict[tuple[str, str], Sheet] = {}
     rows: dict[tuple[str, str, str], PrintedRow] = {}
     for body in bodies:
@@ -258,6 +270,8 @@ def _add_value(row: PrintedRow, body: Mapping[str, str], is_one_of_several: bool
     value = printed(body["value"])
     if value is None:
         return
+
+    # the value, in the column of its task
     column = body["task"]
     if is_one_of_several:
         column = f"{column} ({body.get('metric') or body.get('split')})"
@@ -274,6 +288,8 @@ def grids_of(text: str, aligned: bool = False, folder: Path | None = None) -> li
         folder: of a source of LaTeX, for the files that it inputs.
     """
     grids: list[Grid] = []
+
+    # each reader takes its tables out of the text
     rest = text
     if folder is not None or re.search(r"\\begin\s*\{", text):
         grids, rest = latex_grids(text, folder)

@@ -1,4 +1,4 @@
-"""What an audit found in its files, as a table."""
+"""Show the findings of an audit as a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from bench.errors import one_line
 
 
 def printable(text: str) -> str:
-    """Lines for a terminal: the cells of a file may hold control characters, which a terminal
-    obeys.
-    """
+    """Lines for a terminal without control characters of cells, which a terminal would obey."""
     return "\n".join(map(one_line, text.split("\n")))
 
 
@@ -26,6 +24,7 @@ def shown(pages: Pages, findings: Sequence[Finding]) -> str:
     if not findings:
         return printable(f"{without}nothing found; {size}")
 
+    # one line a cause
     found = causes(findings)
     header = ["where", "row", "column", "printed", "recomputed", "basis", "why", "changes"]
     table = tabulate(

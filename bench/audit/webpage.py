@@ -45,6 +45,7 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
             grid = _grid(table, title, line_number(start), start)
             cells = cells_with(grid, cells)
             grids.append(grid)
+        # the text goes on behind it, with as many lines
         rest.append(text[end:start] + "\n" * text.count("\n", start, stop))
         end = stop
     return grids, "".join([*rest, text[end:]])
@@ -52,6 +53,7 @@ def html_grids(text: str) -> tuple[list[Grid], str]:
 
 def outermost(text: str) -> list[tuple[int, int]]:
     """Begin and end of every table that is in no other one."""
+    # depth of tables within each other
     tables = []
     depth = 0
     start = 0
@@ -87,6 +89,8 @@ def _grid(table, title: str, first: int, place: int) -> Grid:  # type: ignore[no
             heads += 1
         rows.append(cells)
         numbers.append(first + max(0, (row.sourceline or 1) - 1))
+
+    # its caption, else the heading above
     caption = table.find("caption")
     if caption is not None:
         title = " ".join(caption.text_content().split())[:80]
@@ -95,9 +99,10 @@ def _grid(table, title: str, first: int, place: int) -> Grid:  # type: ignore[no
 
 
 def _spanned(cell) -> Spanned:  # type: ignore[no-untyped-def]
-    """What an element of a cell shows, and how far it spans."""
+    """A cell by its element: the text that it shows, and how far it spans."""
     from lxml import html
 
+    # the text with its tags, which markup is taken out of
     children = [html.tostring(child, encoding="unicode") for child in cell]
     inner = (cell.text or "") + "".join(children)
     shown = without_markup(re.sub(r"</(?:p|div|li)>", " ", inner))

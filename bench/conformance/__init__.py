@@ -1,1 +1,1 @@
-"""What ``check-method`` checks."""
+"""The checks of ``check-method``."""

@@ -75,6 +75,7 @@ READ_FROM_FILE = ("version", "lacks", "remark", "rate_factor")
 
 def _is_stated(kind: type[Method], member: str) -> bool:
     """Whether the value of a class member can be read in the file that states it."""
+    # the class that states it
     owner = next(base for base in kind.__mro__ if member in vars(base))
     try:
         return bool(stated_in(owner.__module__, owner.__name__, member) == vars(owner)[member])
@@ -88,11 +89,11 @@ def _may_be_setting(name: str, known: Collection[str]) -> bool:
 
 
 Unseen = Sequence[str]
-"""What a check could not decide, each in words."""
+"""The questions that a check could not decide, each in words."""
 
 
 def _refuse(found: Iterable[Finding]) -> Unseen:
-    """What could not be decided.
+    """Raise faults, and give back what could not be decided.
 
     Raises:
         Broken: there are faults.
@@ -110,6 +111,7 @@ def _ask_alone(name: str, term: Term, batch: Batch, student: Student, teacher: A
     Raises:
         Broken: it reads something else, or what one of the models has not.
     """
+    # layers that the teacher lacks
     depth = teacher.config.num_hidden_layers
     beyond = [str(tap) for tap in sorted(term.teacher) if max(tap.layers, default=0) > depth]
     if beyond:
@@ -117,6 +119,8 @@ def _ask_alone(name: str, term: Term, batch: Batch, student: Student, teacher: A
             f"{name} reads {', '.join(beyond)}, but the teacher has {depth} layers; "
             "take their number from setup.teacher.num_hidden_layers"
         )
+
+    # the term on its own taps
     ours = Out(batch.layout)
     theirs = Out(batch.layout)
     try:
@@ -149,13 +153,14 @@ class Trained:
         return self._benches[num_labels]
 
     @functools.cached_property
-    def whole(self) -> StudentTrainer:
+    def trainer(self) -> StudentTrainer:
         """Trained with every term, two labels, seed 0."""
         return self.bench().trained()
 
     @functools.cached_property
     def together(self) -> tuple[str, bool]:
-        """What it learns with seed 0 beside another student, and whether that one ends as alone."""
+        """A hash of what it learns beside another student, and whether that one ends as alone."""
+        # another student that is trained beside this one
         other, alone = other_student(torch.get_num_threads())
         beside = other.trainer()
         learned = learned_weights(self.bench().trained(beside=[beside]))
@@ -164,6 +169,7 @@ class Trained:
     @functools.cached_property
     def mixing(self) -> list[Finding]:
         found = [finding for scene in self.bench().scenes() for finding in findings(scene)]
+
         said = {finding.text for finding in found}
         # a regression has logits of another shape than its labels: a loss may take every pair
         regression = replace(self.bench(1).scenes()[0], title=OF_REGRESSION)
@@ -186,6 +192,8 @@ class Suite(Trained):
         student, random = bench.build()
         if not isinstance(student.aux, torch.nn.ModuleDict):
             raise Broken(f"aux is {type(student.aux).__name__}; make it a torch.nn.ModuleDict")
+
+        # each term alone, on one batch
         batch = bench.data.batch(range(4))
         unseen = []
         with random.current():
@@ -205,11 +213,14 @@ class Suite(Trained):
         self._settings_are_fields()
         stages = self.stages()
         declared = set(self.method.terms)
+        # terms that a stage has and the method does not name
         unknown: set[str] = set()
         for stage in stages:
             unknown |= stage.terms.keys() - declared
         if unknown:
             raise Broken(f"terms that `terms` does not name: {', '.join(sorted(unknown))}")
+
+        # epochs are dealt out to stages
         share = sum(stage.epoch_fraction for stage in stages if not stage.extra_steps)
         if stages and abs(share - 1) > 1e-6:
             raise Broken(f"the epoch fractions of its stages sum to {share:g}, not 1")
@@ -276,6 +287,7 @@ class Suite(Trained):
 
         ``search_space`` and ``tiny_settings`` name settings and values of their types.
         """
+        # every variant is a row of its own
         rows = [("the full row", self._row(""))]
         for label, suffix in self.kind.ablations.items():  # type: ignore[attr-defined]
             what = f"ablations, {label!r}: {suffix!r}"
@@ -351,6 +363,7 @@ class Suite(Trained):
 
         They are two labels, three labels, a regression and, where the method says so, spans.
         """
+        # each form with the shape of its logits
         forms: dict[str, tuple[Bench, tuple[int, int]]] = {}
         for number in (1, 2, 3):
             forms[f"with {number} outputs"] = (self.bench(number), (8, number))
@@ -359,7 +372,7 @@ class Suite(Trained):
             longest = max(map(len, bench.data.tokens[:8]))
             forms["of spans"] = (bench, (16, longest))
         for name, (bench, expected) in forms.items():
-            trainer = self.whole if bench is self.bench() else bench.trained_briefly()
+            trainer = self.trainer if bench is self.bench() else bench.trained_briefly()
             models = {"in training": trainer.student.model, **bench.deployed(trainer)}
             for point, model in models.items():
                 shape = tuple(bench.logits(model).shape)
@@ -368,13 +381,13 @@ class Suite(Trained):
                     raise Broken(f"{what}: logits {shape}, expected {expected}")
 
     def loss_falls(self) -> Unseen:
-        """What the student minimises is smaller at the end of every stage than at its beginning."""
-        curves = self.whole.log.terms
-        before = self.whole.schedule["preparation"]
+        """The loss of the student is smaller at the end of every stage than at its beginning."""
+        curves = self.trainer.log.terms
+        before = self.trainer.schedule["preparation"]
         unseen = [f"stage {scheduled.stage.name}: it prepares others" for scheduled in before]
-        if not self.whole.schedule["counted"]:
+        if not self.trainer.schedule["counted"]:
             unseen.append(NOT_TRAINED)
-        for scheduled in self.whole.schedule["counted"]:
+        for scheduled in self.trainer.schedule["counted"]:
             stage = scheduled.stage.name
             # the loss of the student: its terms with their weights, step by step
             total = np.zeros(len(next(iter(curves[stage].values()))))
@@ -399,11 +412,13 @@ class Suite(Trained):
         A term that begins late may change the whole training alone.
         """
         # first the short training, where it is possible
-        trainings = [(RECIPE, learned_weights(self.whole))]
+        trainings = [(RECIPE, learned_weights(self.trainer))]
         with contextlib.suppress(Broken):
             trainings.insert(0, (SHORT, learned_weights(self.bench().trained(recipe=SHORT))))
+
+        # every term of every stage
         names: set[str] = set()
-        for stages in self.whole.schedule.values():
+        for stages in self.trainer.schedule.values():
             for stage in stages:
                 names.update(stage.terms)
         for name in sorted(names):
@@ -421,8 +436,7 @@ class Suite(Trained):
                 raise Broken(f"dropping {name} changes nothing: it adds nothing")
 
     def taps_are_used(self) -> Unseen:
-        """Each term reads every tap that it declares, and has a gradient at each one of the
-        student."""
+        """Each term reads all taps that it declares, and has a gradient at all of the student."""
         return _refuse(
             finding for scene in self.bench().scenes() for finding in taps_of_no_use(scene)
         )
@@ -434,6 +448,7 @@ class Suite(Trained):
 
     def terms_move_the_deployed(self) -> Unseen:
         """Every term gives what is deployed a gradient, and not only ``aux``."""
+        # the parameters of what is deployed, and the scenes of artefacts
         methods_own, *artefacts = self.bench().scenes()
         deployed: set[int] = set()
         for model in self.method.deploy(methods_own.student).values():
@@ -456,8 +471,9 @@ class Suite(Trained):
 
     def aux_is_not_deployed(self) -> None:
         """Nothing of ``aux`` is in what is deployed."""
-        aux = {p.data_ptr(): name for name, p in self.whole.student.aux.named_parameters()}
-        for point, model in self.bench().deployed(self.whole).items():
+        # parameters by where they lie: what is shared has one place
+        aux = {p.data_ptr(): name for name, p in self.trainer.student.aux.named_parameters()}
+        for point, model in self.bench().deployed(self.trainer).items():
             deployed = [name for name, p in model.named_parameters() if p.data_ptr() in aux]
             if deployed:
                 where = f" at {point}" if point else ""
@@ -470,7 +486,7 @@ class Suite(Trained):
         Where a method says that all seeds begin alike, they have to end differently.
         """
         bench = self.bench()
-        learned = learned_weights(self.whole)
+        learned = learned_weights(self.trainer)
         # beside another student it is trained again: alone only where that ends otherwise, or
         # cannot be (of one that writes)
         again = ""
@@ -503,7 +519,9 @@ class Suite(Trained):
         before: list[str] = []
         after: list[str] = []
         done = [0]
-        middle = sum(self.whole.steps(series) for series in ("preparation", "counted")) // 2
+
+        # one training that stops in the middle, another that goes on
+        middle = sum(self.trainer.steps(series) for series in ("preparation", "counted")) // 2
         with tempfile.TemporaryDirectory() as folder:
             first = TrainingStates(
                 ["tiny"], before.append, folder=Path(folder), is_stopping=lambda: done[0] >= middle
@@ -515,8 +533,8 @@ class Suite(Trained):
         if before or not after:
             why = "; ".join(before) or "nothing was written"
             raise Broken(f"its state could not be saved and resumed: {why}")
-        is_equal = learned_weights(again) == learned_weights(self.whole)
-        if not is_equal or again.log.terms != self.whole.log.terms:
+        is_equal = learned_weights(again) == learned_weights(self.trainer)
+        if not is_equal or again.log.terms != self.trainer.log.terms:
             raise Broken(
                 f"resumed at step {middle} it ends with other weights or losses than in one go: "
                 "it keeps something between steps that is neither a parameter nor a persistent "
@@ -525,13 +543,15 @@ class Suite(Trained):
         return ()
 
     def saves(self) -> Unseen:
-        """What ships answers the same after it was saved and opened by transformers.
+        """A shipped model answers the same after it was saved and opened by transformers.
 
         That holds with every choice of its settings.
         """
         bench = self.bench()
-        for point, model in bench.deployed(self.whole).items():
+        for point, model in bench.deployed(self.trainer).items():
             self._reopens(point or "the model", model)
+
+        # what it ships with its settings, then with each other choice
         known = {name: self._probe(model) for name, model in self._shipped(self.method).items()}
         unseen = []
         for setting, value in self._choices():
@@ -563,10 +583,11 @@ class Suite(Trained):
                     yield setting, value
 
     def _shipped(self, method: Any) -> Mapping[str, Any]:
-        """What a method ships, with weights that nobody trained.
+        """The models that a method ships, with weights that nobody trained.
 
         They have equal values where names and shapes are equal.
         """
+        # equal names and shapes get equal values
         models = untrained(method, self.bench().teacher.config, 2)
         for model in models.values():
             for name, parameter in model.named_parameters():
@@ -576,7 +597,7 @@ class Suite(Trained):
         return models
 
     def _probe(self, model: Any) -> tuple[Any, ...]:
-        """What tells two shipped models of equal weights apart: their modules and their answers."""
+        """The modules and answers of a model, which tell two of equal weights apart."""
         modules = [(name, type(module)) for name, module in model.named_modules()]
         return modules, self.bench().logits(model).tolist()
 
@@ -588,6 +609,7 @@ class Suite(Trained):
         """
         bench = self.bench() if bench is None else bench
         with tempfile.TemporaryDirectory() as folder:
+            # its files
             model.save_pretrained(folder)
             files = {path.suffix for path in Path(folder).iterdir()}
             if not {".safetensors"} <= files <= {".safetensors", ".json"}:
@@ -603,6 +625,8 @@ class Suite(Trained):
                     f"{what}: transformers does not open it: put @opened_by_transformers on "
                     f"{kind} ({error})"
                 ) from None
+
+        # the same answers from the files
         if family_name(again):
             read_packed(again)
         gap = (bench.logits(model) - bench.logits(again)).abs().max()
@@ -651,11 +675,12 @@ class Suite(Trained):
     def deploys_what_it_trained(self) -> Unseen:
         """The shipped model answers like the trained one (to rounding)."""
         bench = self.bench()
-        deployed = bench.deployed(self.whole)
+        # several deployed models are pruned or cut, each in its way
+        deployed = bench.deployed(self.trainer)
         if len(deployed) > 1:
             return ["it deploys several models, which differ on purpose"]
         (shipped,) = deployed.values()
-        differences = bench.logits(shipped) - bench.logits(self.whole.student.model)
+        differences = bench.logits(shipped) - bench.logits(self.trainer.student.model)
         gap = float(differences.abs().max())
         if not gap < 1e-4:
             raise Broken(
@@ -665,8 +690,9 @@ class Suite(Trained):
 
     def alone_or_together(self) -> None:
         """Beside another student both end with the same weights as alone, to the bit."""
+        # each is compared with itself alone
         learned, is_other_the_same = self.together
-        if learned != learned_weights(self.whole):
+        if learned != learned_weights(self.trainer):
             raise Broken(
                 "trained beside another student it ends with other weights: "
                 "the two share some state"
@@ -679,7 +705,8 @@ class Suite(Trained):
 
     def cost(self) -> None:
         """Traced multiply-accumulates are within 1 % of the closed form."""
-        for model in self.bench().deployed(self.whole).values():
+        for model in self.bench().deployed(self.trainer).values():
+            # only eager attention is traced
             kernel = model.config._attn_implementation  # type: ignore[union-attr]
             model.set_attn_implementation("eager")  # type: ignore[operator]
             try:
@@ -727,7 +754,7 @@ class Check:
 
     @property
     def said(self) -> str:
-        """What is wrong, else what was not looked at, else ``ok``."""
+        """One line: what is wrong, else what was not looked at, else ``ok``."""
         not_looked_at = f"not looked at: {'; '.join(self.unseen)}" if self.unseen else ""
         return one_line(self.found or not_looked_at or "ok")
 

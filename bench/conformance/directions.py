@@ -31,53 +31,53 @@ DISTANCES = (0.1, -0.1, 1.0, -1.0)
 because a slope has a lower one."""
 ROUNDING = 1e-5
 REORDERED = 1e-4
-"""Of a term's value, which sums in another order where its examples come in another one."""
+"""Share of a term's value, which sums in another order where its examples come in another one."""
 MOVED = 0.1
-"""Of each weight's size, added to the student: one that begins as its teacher would have no
+"""Share of each weight's size, added to the student: one that begins as its teacher would have no
 gradient."""
 OTHER = 0.1
-"""Of the size of what is read, added to it to see whether a term depends on it."""
+"""Share of the size of what is read, added to it to see whether a term depends on it."""
 OF_LAST_LAYER: dict[str, Callable[[int], Taps]] = {
     "scores": scores,
     "vectors": vectors,
     "logits": lambda layer: LOGITS,
     "exits": lambda layer: LOGITS,
 }
-"""What stands in the place of a tap's kind; of all others the states."""
+"""The tap of one layer that stands for each kind; the states stand for all others."""
 COMPARES = "a loss whose formula compares sequences says so: Term(across_batch=True)"
 NO_DISTANCE = "one with labels, or that pairs nothing, says so: Term(is_distance=False)"
 APART = "a term that is to push the student from its teacher has a negative weight"
 
 
 @dataclass(frozen=True)
-class TermPlace:
+class StageTerm:
     """A term that is to train the student, and where it stands.
 
     Attributes:
-        told: the stage and the term, for messages.
+        name: the stage and the term, for messages.
         anew: makes the term, without what it may keep between calls.
     """
 
-    told: str
+    name: str
     stage: Stage
     anew: Callable[[], Term]
 
     def unseen(self, why: str) -> Finding:
-        """That a look at it could not decide."""
-        return Finding(f"{self.told}: {why}", is_fault=False)
+        """The finding that a look at it could not decide."""
+        return Finding(f"{self.name}: {why}", is_fault=False)
 
     def fault(self, why: str) -> Finding:
-        """That it does not keep the contract."""
-        return Finding(f"{self.told}: {why}")
+        """The finding that it does not keep the contract."""
+        return Finding(f"{self.name}: {why}")
 
 
-def _terms_of(scene: Scene) -> Iterator[TermPlace]:
+def _terms_of(scene: Scene) -> Iterator[StageTerm]:
     """Every term that is to train the student."""
     for number, stage in enumerate(scene.stages()):
         for name, term in kept_terms(stage, ()).items():
             if term.player == MAIN and not term.unsupported:
-                told = f"{scene.told(stage)}, term {name}"
-                yield TermPlace(told, stage, scene.maker(number, name))
+                full_name = f"{scene.name_of(stage)}, term {name}"
+                yield StageTerm(full_name, stage, scene.maker(number, name))
 
 
 # --- signs
@@ -94,92 +94,98 @@ def wrong_signs(scene: Scene) -> Iterator[Finding]:
     student answers like another sequence of the teacher. A projection of ``aux`` is the identity:
     both sides are as wide.
     """
-    for place in _terms_of(scene):
-        term = place.anew()
+    for stage_term in _terms_of(scene):
+        term = stage_term.anew()
         if not (term.student or term.teacher):
-            yield place.unseen("it reads no tap of either model")
+            yield stage_term.unseen("it reads no tap of either model")
         if not (term.student and term.teacher):
             continue
+
+        # by what the term says of itself
         try:
             if term.across_batch:
-                finding = _by_partner(scene, place)
+                finding = _by_partner(scene, stage_term)
             elif term.is_distance:
-                finding = _by_distance(scene, place)
+                finding = _by_distance(scene, stage_term)
             else:
-                finding = place.unseen("it says that it is no distance (is_distance=False)")
+                finding = stage_term.unseen("it says that it is no distance (is_distance=False)")
         except Exception as error:
             why = "it cannot be computed where the student answers like the teacher"
-            finding = place.unseen(f"{why} ({type(error).__name__}: {error})")
+            finding = stage_term.unseen(f"{why} ({type(error).__name__}: {error})")
         if finding:
             yield finding
 
 
-def _by_distance(scene: Scene, place: TermPlace) -> Finding | None:
+def _by_distance(scene: Scene, stage_term: StageTerm) -> Finding | None:
     """Whether a term is smaller somewhere else than where both models answer alike."""
-    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
-    term = place.anew()
+    batch = batch_of(scene.data, stage_term.stage, ROWS, (), scene.mask)
+    term = stage_term.anew()
     alike = _answer(scene.teacher, batch, term.student)
-    least = _value(scene, place, batch, alike)
+    least = _value(scene, stage_term, batch, alike)
     for far in DISTANCES:
-        apart = _value(scene, place, batch, _answer(scene.teacher, batch, term.student, far))
+        apart = _value(scene, stage_term, batch, _answer(scene.teacher, batch, term.student, far))
         if apart < least - ROUNDING * max(abs(least), abs(apart)):
-            return place.fault(
+            return stage_term.fault(
                 f"it is {least:.4g} where the student answers like the teacher and {apart:.4g} "
                 f"where it does not: has it the wrong sign? {COMPARES}; {NO_DISTANCE}"
             )
     return None
 
 
-def _by_partner(scene: Scene, place: TermPlace) -> Finding | None:
-    """Whether a term is smaller where each sequence of the student answers like another of the
-    teacher's."""
+def _by_partner(scene: Scene, stage_term: StageTerm) -> Finding | None:
+    """Whether a term is smaller where the student's sequences answer like others of the teacher."""
     # its value with the right partners, and with the partners moved by one, two, ...
-    term = place.anew()
+    term = stage_term.anew()
     rows = _of_one_length(scene.data)
-    batch = batch_of(scene.data, place.stage, rows, (), scene.mask)
+    batch = batch_of(scene.data, stage_term.stage, rows, (), scene.mask)
     alike = _answer(scene.teacher, batch, term.student)
-    own = _value(scene, place, batch, alike)
+    own = _value(scene, stage_term, batch, alike)
     others = []
     for by in range(1, len(rows)):
         moved = _in_order(alike, _turned(len(rows), by))
-        others.append(_value(scene, place, batch, moved))
+        others.append(_value(scene, stage_term, batch, moved))
     rounding = ROUNDING * max(abs(value) for value in (own, *others))
     lower = [value for value in others if value < own - rounding]
     higher = [value for value in others if value > own + rounding]
     if not lower and not higher:
-        return _by_order(scene, place, rows, own)
+        return _by_order(scene, stage_term, rows, own)
 
     # a term with labels may by chance be lower with another partner, but not with every other one
     is_wrong = bool(lower) if term.is_distance else len(lower) == len(others)
     if not is_wrong:
-        mixed = place.unseen("it is no distance, and smaller with some other sequences")
+        mixed = stage_term.unseen("it is no distance, and smaller with some other sequences")
         return mixed if lower else None
     if not term.is_distance and _sign(term) < 0:
-        return place.unseen("it says that it pushes the student from its teacher")
+        return stage_term.unseen("it says that it pushes the student from its teacher")
+
     advice = NO_DISTANCE if term.is_distance else APART
-    return place.fault(
+    return stage_term.fault(
         f"it is {own:.4g} where each sequence of the student answers like the same sequence of "
         f"the teacher and {min(lower):.4g} where it answers like another: has it the wrong sign, "
         f"or the wrong partner? {advice}"
     )
 
 
-def _by_order(scene: Scene, place: TermPlace, rows: Sequence[int], own: float) -> Finding:
-    """Of a term that is the same whichever sequence the student answers: whether the order of the
-    examples changes it."""
-    batch = batch_of(scene.data, place.stage, rows[::-1], (), scene.mask)
-    turned = _value(scene, place, batch, _answer(scene.teacher, batch, place.anew().student))
+def _by_order(scene: Scene, stage_term: StageTerm, rows: Sequence[int], own: float) -> Finding:
+    """Look at a term that is the same whichever sequence the student answers.
+
+    Its value should not change with the order of the examples.
+    """
+    # the same examples in the other order
+    batch = batch_of(scene.data, stage_term.stage, rows[::-1], (), scene.mask)
+    turned = _value(
+        scene, stage_term, batch, _answer(scene.teacher, batch, stage_term.anew().student)
+    )
     if abs(turned - own) <= REORDERED * max(abs(turned), abs(own)):
-        return place.unseen("it is the same whichever sequence the student's answers are of")
-    return place.fault(
+        return stage_term.unseen("it is the same whichever sequence the student's answers are of")
+    return stage_term.fault(
         f"it is the same whichever sequence the student's answers are of, but {own:.4g} and "
         f"{turned:.4g} for two orders of the same examples: has every sequence the same partner?"
     )
 
 
 def _of_one_length(data: Encoded) -> list[int]:
-    """As many examples as are looked at, of the length that most have: their answers can change
-    places."""
+    """Some examples of the length that most have: their answers can change places."""
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -195,6 +201,7 @@ def _in_order(said: Out, order: Sequence[int]) -> Out:
     """Answers to sequences of one length, each in the place of another."""
     values = {}
     for tap, value in said.values.items():
+        # each answer at the number of another sequence
         examples = by_example(said.layout, tap, value)
         values[tap] = joined(said.layout, tap, [examples[number] for number in order])
     return Out(said.layout, values)
@@ -205,9 +212,10 @@ def _sign(term: Term) -> float:
     return weight_at(term, 0.5) or 1.0
 
 
-def _value(scene: Scene, place: TermPlace, batch: Batch, student: Out) -> float:
+def _value(scene: Scene, stage_term: StageTerm, batch: Batch, student: Out) -> float:
     """The term, with its weight, where the student answers this."""
-    term = place.anew()
+    term = stage_term.anew()
+    # both models answer; projections to the same width are the identity
     teacher = _answer(scene.teacher, batch, term.teacher)
     aux = _without_projections(copy.deepcopy(scene.student.aux)).eval()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -216,8 +224,7 @@ def _value(scene: Scene, place: TermPlace, batch: Batch, student: Out) -> float:
 
 
 def _without_projections(container: Any) -> Any:
-    """Linear layers, and small networks that begin and end with one, become the identity, also in
-    lists and dicts."""
+    """Replace projections by the identity, also those in lists and dicts."""
     for name, module in container.named_children():
         if _is_projection(module):
             container[name if isinstance(container, nn.ModuleDict) else int(name)] = nn.Identity()
@@ -228,15 +235,21 @@ def _without_projections(container: Any) -> Any:
 
 def _is_projection(module: nn.Module) -> bool:
     """Whether a module maps states to states; what ends in one number is a discriminator."""
+    if isinstance(module, nn.Linear):
+        return True
     if not isinstance(module, nn.Sequential):
-        return isinstance(module, nn.Linear)
+        return False
+
+    # a small network that begins and ends with a linear layer
     layers = [part for part in module if isinstance(part, nn.Linear)]
     return bool(layers) and module[0] is layers[0] and layers[-1].out_features > 1
 
 
 def _answer(teacher: Any, batch: Batch, taps: Taps, far: float = 0.0) -> Out:
-    """What a model would answer whose every layer answers like the teacher's last one, but for
-    noise of this size.
+    """The answer of a model whose every layer answers like the teacher's last one.
+
+    Args:
+        far: size of the noise that is added, as a part of the size of each value.
     """
     last = teacher.config.num_hidden_layers
     chance = torch.Generator().manual_seed(0)
@@ -273,19 +286,25 @@ def terms_that_move_nothing(scene: Scene, deployed: Collection[int] | None) -> I
         deployed: ids of parameters; None for an artefact, whose ``aux`` is handed on too.
     """
     student = scene.student
+    # the parameters that terms should move
     parameters = [p for p in student.model.parameters() if p.requires_grad]
     if deployed is None:
         parameters += [p for p in student.aux.parameters() if p.requires_grad]
     elif shared := [p for p in parameters if id(p) in deployed]:
         parameters = shared  # else it deploys a copy: then all of the model counts
     move_from_teacher(parameters)
-    for place in _terms_of(scene):
-        if place.stage.extra_steps:
-            yield place.unseen("what comes before the counted stages may be for aux alone")
+    for stage_term in _terms_of(scene):
+        if stage_term.stage.extra_steps:
+            yield stage_term.unseen("what comes before the counted stages may be for aux alone")
             continue
-        if not any(_moves(scene, place, parameters, training) for training in (False, True)):
+
+        # with dropout too, where it does not move anything without
+        moves = _moves(scene, stage_term, parameters, training=False)
+        if not moves:
+            moves = _moves(scene, stage_term, parameters, training=True)
+        if not moves:
             what = "what is deployed" if deployed is not None else "what it makes"
-            yield place.fault(f"it gives {what} no gradient: is the student's side detached?")
+            yield stage_term.fault(f"it gives {what} no gradient: is the student's side detached?")
 
 
 def move_from_teacher(parameters: Sequence[nn.Parameter]) -> None:
@@ -297,26 +316,29 @@ def move_from_teacher(parameters: Sequence[nn.Parameter]) -> None:
 
 
 def _moves(
-    scene: Scene, place: TermPlace, parameters: Sequence[nn.Parameter], training: bool
+    scene: Scene, stage_term: StageTerm, parameters: Sequence[nn.Parameter], training: bool
 ) -> bool:
     """Whether a term has a gradient at one of these; with dropout too, because a loss between two
     passes is 0 without."""
-    term = place.anew()
+    term = stage_term.anew()
     student = scene.student
-    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    batch = batch_of(scene.data, stage_term.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training)
     value = term.fn(batch, ours, theirs, student.aux)
     student.model.eval()
     student.aux.eval()
     if not value.requires_grad:
         return False
+
+    # is any gradient of these parameters not 0?
     gradients = torch.autograd.grad(value, parameters, allow_unused=True)
     return any(gradient is not None and bool(gradient.any()) for gradient in gradients)
 
 
 def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out, Out]:
-    """What both models answer to a batch; the student's modules stay in this mode."""
+    """The answers of both models to a batch; the student's modules stay in this mode."""
     student = scene.student
+    # dropout, or none
     student.model.train(training)
     student.aux.train(training)
     ours = Out(batch.layout)
@@ -331,7 +353,7 @@ def _passes(scene: Scene, term: Term, batch: Batch, training: bool) -> tuple[Out
 
 @dataclass(frozen=True)
 class TapsUsed:
-    """Which of its taps a term used: what it read of either model, and where it had a gradient."""
+    """The taps that a term used: those it read of either model, and those with a gradient."""
 
     student: frozenset[Tap]
     teacher: frozenset[Tap]
@@ -345,68 +367,85 @@ def taps_of_no_use(scene: Scene) -> Iterator[Finding]:
     A term that has no gradient at any tap is found by :func:`terms_that_move_nothing`.
     """
     move_from_teacher([p for p in scene.student.model.parameters() if p.requires_grad])
-    for place in _terms_of(scene):
-        term = place.anew()
-        looks = [_taps_used(scene, place, training) for training in (False, True)]
-        student = frozenset[Tap]().union(*(look.student for look in looks))
-        teacher = frozenset[Tap]().union(*(look.teacher for look in looks))
-        sloped = frozenset[Tap]().union(*(look.sloped for look in looks))
+    for stage_term in _terms_of(scene):
+        term = stage_term.anew()
+        # what it uses without and with dropout
+        once = _taps_used(scene, stage_term, training=False)
+        again = _taps_used(scene, stage_term, training=True)
+        student = once.student | again.student
+        teacher = once.teacher | again.teacher
+        sloped = once.sloped | again.sloped
         for side, unread in (
             ("student", term.student - student),
             ("teacher", term.teacher - teacher),
         ):
             if unread:
-                yield place.fault(
-                    f"it declares {told_taps(unread)} of the {side} and never reads it: a pass "
+                yield stage_term.fault(
+                    f"it declares {names_of_taps(unread)} of the {side} and never reads it: a pass "
                     "that keeps it costs time and memory; leave it out of the term's taps"
                 )
+
+        # taps of the student without a gradient
         flat = student - sloped - term.targets
-        if place.stage.extra_steps and flat:
-            yield place.unseen("what comes before the counted stages may be for aux alone")
+        if stage_term.stage.extra_steps and flat:
+            yield stage_term.unseen("what comes before the counted stages may be for aux alone")
         elif flat and sloped:
-            yield from _without_gradient(scene, place, flat)
+            yield from _without_gradient(scene, stage_term, flat)
 
 
-def _without_gradient(scene: Scene, place: TermPlace, flat: Collection[Tap]) -> Iterator[Finding]:
-    """Layers of the student that a term reads and at which it has no gradient, though it has one
-    at others."""
-    constant = {tap for tap in flat if not _depends(scene, place, tap)}
+def _without_gradient(
+    scene: Scene, stage_term: StageTerm, flat: Collection[Tap]
+) -> Iterator[Finding]:
+    """Look at taps of the student at which a term has no gradient, though it has one at others.
+
+    A tap on which nothing depends with these examples is no fault.
+    """
+    # a tap on which nothing depends shows nothing
+    constant = {tap for tap in flat if not _depends(scene, stage_term, tap)}
     if constant:
-        yield place.unseen(f"{told_taps(constant)}: nothing depends on it with these examples")
-    if detached := set(flat) - constant:
-        yield place.fault(
-            f"it depends on {told_taps(detached)} of the student and has no gradient there: is "
+        yield stage_term.unseen(
+            f"{names_of_taps(constant)}: nothing depends on it with these examples"
+        )
+
+    # on the others it depends without a gradient
+    detached = set(flat) - constant
+    if detached:
+        yield stage_term.fault(
+            f"it depends on {names_of_taps(detached)} of the student and has no gradient there: is "
             "that side detached? A target of its own says so: Term(targets=...)"
         )
 
 
-def _depends(scene: Scene, place: TermPlace, tap: Tap) -> bool:
+def _depends(scene: Scene, stage_term: StageTerm, tap: Tap) -> bool:
     """Whether a term has another value where one of its taps answers something else."""
-    term = place.anew()
+    term = stage_term.anew()
     student = scene.student
-    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    batch = batch_of(scene.data, stage_term.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training=False)
+
+    # this tap with noise
     chance = torch.Generator().manual_seed(0)
 
     def noisy(value: Tensor) -> Tensor:
         size = value.square().mean().sqrt()
         return value + OTHER * size * torch.randn(value.shape, generator=chance)
 
+    # the value with this tap as it is, and with noise
     moved = Out(batch.layout, {tap: ours[tap]}).each(noisy)
     changed = Out(batch.layout, ours.values | moved.values, student.model)
     values = []
     for said in (ours, changed):
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            values.append(float(place.anew().fn(batch, said, theirs, student.aux)))
+            values.append(float(stage_term.anew().fn(batch, said, theirs, student.aux)))
     return abs(values[0] - values[1]) > ROUNDING * max(map(abs, values))
 
 
-def _taps_used(scene: Scene, place: TermPlace, training: bool) -> TapsUsed:
-    """Which taps a term reads and where it has a gradient, on one batch."""
-    term = place.anew()
+def _taps_used(scene: Scene, stage_term: StageTerm, training: bool) -> TapsUsed:
+    """The taps that a term reads and those at which it has a gradient, on one batch."""
+    term = stage_term.anew()
     student = scene.student
-    batch = batch_of(scene.data, place.stage, ROWS, (), scene.mask)
+    batch = batch_of(scene.data, stage_term.stage, ROWS, (), scene.mask)
     ours, theirs = _passes(scene, term, batch, training)
     # each tap begins its own history: else a higher layer would give a lower one its gradient
     leaves = ours.each(lambda x: x.detach().requires_grad_())
@@ -415,6 +454,8 @@ def _taps_used(scene: Scene, place: TermPlace, training: bool) -> TapsUsed:
     value = term.fn(batch, read, read_of_teacher, student.aux)
     student.model.eval()
     student.aux.eval()
+
+    # the taps at which the value has a gradient
     sloped = set[Tap]()
     for tap, tensors in leaves.values.items():
         parts = tensors if isinstance(tensors, tuple) else (tensors,)
@@ -426,6 +467,6 @@ def _taps_used(scene: Scene, place: TermPlace, training: bool) -> TapsUsed:
     return TapsUsed(frozenset(read.read), frozenset(read_of_teacher.read), frozenset(sloped))
 
 
-def told_taps(taps: Collection[Tap]) -> str:
+def names_of_taps(taps: Collection[Tap]) -> str:
     """Taps as messages name them, by layer."""
     return ", ".join(str(tap) for tap in sorted(taps))

@@ -17,8 +17,10 @@ NO_LAYERS = ("logits",)
 
 
 def layer_map(method: Method) -> list[str]:
-    """A line for each term and what it reads, for a teacher like BERT-base: ``distil, states:
-    hidden: student 1 2 3 4 <- teacher 3 6 9 12``."""
+    """A line for each term and what it reads, for a teacher like BERT-base.
+
+    ``distil, states: hidden: student 1 2 3 4 <- teacher 3 6 9 12``
+    """
     teacher = BertConfig()
     try:
         stages = method.stages(Setup(teacher, 2, ("tiny",)))
@@ -33,16 +35,21 @@ def layer_map(method: Method) -> list[str]:
 
 
 def _of_term(term: Term) -> list[str]:
-    """What a term reads of both models: a line for each kind that both have, else one for all."""
+    """The taps of a term in both models: a line for each kind that both have, else one for all."""
     ours = _by_kind(term.student)
     theirs = _by_kind(term.teacher)
-    if ours.keys() == theirs.keys():
-        kinds = [kind for kind in ours if kind not in NO_LAYERS]
-        lines = [f"{kind}: student {ours[kind]} <- teacher {theirs[kind]}" for kind in kinds]
-        same = [f"student {kind} <- teacher {kind}" for kind in ours if kind in NO_LAYERS]
-        return [*same, *lines]
-    sides = [_together(ours), _together(theirs)]
-    return [f"student {sides[0]}" + (f" <- teacher {sides[1]}" if theirs else "")]
+    if ours.keys() != theirs.keys():
+        line = f"student {_together(ours)}"
+        if theirs:
+            line += f" <- teacher {_together(theirs)}"
+        return [line]
+
+    # kinds without layers first
+    lines = [f"student {kind} <- teacher {kind}" for kind in ours if kind in NO_LAYERS]
+    for kind, layers in ours.items():
+        if kind not in NO_LAYERS:
+            lines.append(f"{kind}: student {layers} <- teacher {theirs[kind]}")
+    return lines
 
 
 def _by_kind(taps: Collection[Tap]) -> dict[str, str]:
@@ -57,5 +64,7 @@ def _by_kind(taps: Collection[Tap]) -> dict[str, str]:
 
 def _together(by_kind: dict[str, str]) -> str:
     """All kinds with their layers."""
-    words = [kind if kind in NO_LAYERS else f"{kind} {layers}" for kind, layers in by_kind.items()]
+    words = []
+    for kind, layers in by_kind.items():
+        words.append(kind if kind in NO_LAYERS else f"{kind} {layers}")
     return ", ".join(words) or "nothing"

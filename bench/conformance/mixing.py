@@ -49,18 +49,18 @@ HIDDEN_ALWAYS = 1
 HIDDEN_OF_KEPT = 3
 """A second such position, only of sequences that are compared."""
 TOLERANCE = 1e-3
-"""Of the largest gradient (or value) compared: far above rounding, far below one place of padding
-among 12."""
+"""Share of the largest gradient (or value) compared: far above rounding, far below one place of
+padding among 12."""
 SAME_VALUE = 1e-4
-"""Of a term's value: above rounding, below what three more places of padding change in one of
+"""Share of a term's value: above rounding, below what three more places of padding change in one of
 twenty layers."""
 NEGLIGIBLE = 1e-6
 """Part of a term's largest gradient below which a reading's own is rounding."""
 NONSENSE = {"student": 7.0, "teacher": -5.0}
-"""What scores of either model are where there is no token."""
+"""The scores of either model where there is no token."""
 NOISE = 0.5
-"""Of the size of what is read, added to every value: a student that begins as its teacher would
-have no gradient."""
+"""Share of the size of what is read, added to every value: a student that begins as its teacher
+would have no gradient."""
 
 MESSAGES = {
     "texts": "changes by {} with the texts of other sequences",
@@ -68,7 +68,7 @@ MESSAGES = {
     "lengths": "changes by {} with the lengths of other sequences, although tokens, pairs of "
     "tokens and sequences are as many: a mean counts padding, or divides by it",
 }
-"""What differs between two batches -> how a gradient that goes with it is told."""
+"""The difference between two batches -> how a message says that a gradient changes."""
 PADDING_ADVICE = (
     "padding reaches it; mask what layout.padded shows (layout.mask_BL) and divide by the lengths, "
     "or pool by layout.mean, layout.max and layout.first"
@@ -96,18 +96,18 @@ class Scene:
     data: Encoded
     mask: int
 
-    def told(self, stage: Stage) -> str:
+    def name_of(self, stage: Stage) -> str:
         """A stage as messages name it."""
         return f"{self.title}, stage {stage.name}" if self.title else f"stage {stage.name}"
 
     def maker(self, number: int, name: str) -> Callable[[], Term]:
-        """What makes one term of the stage of this number, each time anew."""
+        """A function that makes one term of the stage of this number, each time anew."""
         return lambda: self.stages()[number].terms[name]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a look at a term found: a fault, or that it could not decide.
+    """The outcome of a look at a term: a fault, or that it could not decide.
 
     Attributes:
         text: the term, and what is wrong or why it was not looked at.
@@ -152,7 +152,7 @@ class RecordedOut(Out):
 
 @dataclass(frozen=True)
 class TermAnswer:
-    """What a term answered to one batch.
+    """The value and gradient of a term on one batch.
 
     Attributes:
         value: of the term, without its weight.
@@ -172,11 +172,10 @@ class TermAnswer:
 def batch_of(
     data: Encoded, stage: Stage, rows: Sequence[int], compared: Sequence[int], mask: int
 ) -> Batch:
-    """These examples as the stage sees them; where it hides tokens, more of them in the sequences
-    ``compared``.
-    """
+    """These examples as the stage sees them; it hides more tokens in the sequences ``compared``."""
     batch = data.batch(rows)
     if stage.masking is not None:
+        # where each sequence begins, and which of its tokens are hidden
         starts = [0, *itertools.accumulate(batch.layout.lengths)]
         positions = [start + HIDDEN_ALWAYS for start in starts[:-1]]
         positions += [starts[number] + HIDDEN_OF_KEPT for number in compared]
@@ -214,14 +213,14 @@ class Look:
         )
 
     def _said_by(self, model: nn.Module, taps: Taps) -> Out:
-        """What a model says of the batch at these taps, without dropout."""
+        """The answer of a model to the batch at these taps, without dropout."""
         if not taps:
             return Out(self.batch.layout)
         with torch.no_grad():
             return forward(model.eval(), self.batch, taps)
 
     def _with_noise(self, said: Out, side: str) -> Out:
-        """What a model says with noise of each sequence's own."""
+        """The answer of a model with noise of each sequence's own."""
         values = {}
         for tap, value in said.values.items():
             examples = by_example(said.layout, tap, value)
@@ -236,6 +235,7 @@ class Look:
 
     def through(self, layout: Layout) -> Look:
         """The same examples and answers in another padded view."""
+        # the same answers, laid out anew
         look = copy.copy(self)
         look.batch = replace(self.batch, layout=layout)
         student, teacher = self.noisy
@@ -298,15 +298,14 @@ def _leaves(said: Out, taps: Taps) -> Out:
 def _laid_out(said: Out, layout: Layout, nonsense: float) -> Out:
     """The same answers in another padded view: scores alone have places of padding."""
     values = dict(said.values)
-    for tap in (tap for tap in values if tap.kind == "scores"):
-        values[tap] = joined(layout, tap, by_example(said.layout, tap, values[tap]), nonsense)
+    for tap, value in said.values.items():
+        if tap.kind == "scores":
+            values[tap] = joined(layout, tap, by_example(said.layout, tap, value), nonsense)
     return Out(layout, values)
 
 
 class BatchPair(NamedTuple):
-    """Two batches with some sequences in common: what a term's gradient at those must have in
-    common.
-    """
+    """Two batches with some sequences in common, at which a term's gradients are compared."""
 
     difference: str  # a key of MESSAGES
     first: Look
@@ -335,6 +334,8 @@ class BatchPair(NamedTuple):
             if sizes[name] <= NEGLIGIBLE * max(sizes.values()):
                 continue
             factor = _best_factor(first_values, second_values) if scaled else 1.0
+
+            # the difference after the best factor, as a part of the size
             size = max(_size(first_values * factor), _size(second_values))
             part = _size(first_values * factor - second_values) / size if factor > 0 else 1.0
             if part >= largest.part:
@@ -343,6 +344,7 @@ class BatchPair(NamedTuple):
 
     def _common(self, said: Out, tap: Tap, places: Sequence[int]) -> dict[str, Tensor]:
         """The values of a tap at some sequences, in one vector for each of its tensors."""
+        # a tap has one tensor, or three
         names = [str(tap)]
         if tap.kind == "vectors":
             names = [f"{what} {tap.layer}" for what in ("queries", "keys", "values")]
@@ -372,6 +374,7 @@ def _best_factor(first: Tensor, second: Tensor) -> float:
 
 def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     """The batches that are compared, in the order in which a term is judged."""
+    # examples by their length, each used once
     of_length: dict[int, list[int]] = {}
     for row, tokens in enumerate(scene.data.tokens):
         of_length.setdefault(len(tokens), []).append(row)
@@ -386,6 +389,8 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
     mixed = between(OTHERS)
     other_texts = between(OTHERS)
     other_lengths = between(OF_OTHER_LENGTHS)
+
+    # sequences of one length, together and alone
     rows = [next(left[length]) for length in ALIKE]
     alike = Look(scene, stage, rows, range(len(rows)))
     alone = [Look(scene, stage, [row], (0,)) for row in rows]
@@ -397,12 +402,15 @@ def _comparisons(scene: Scene, stage: Stage) -> list[BatchPair]:
 
 
 def findings(scene: Scene) -> list[Finding]:
-    """What is wrong with the student's own answers and with the stages' terms, at most one fault of
-    each, and what could not be decided."""
+    """Faults of the student's own answers and of the stages' terms, at most one of each.
+
+    Findings that are no faults say what could not be decided.
+    """
+    # each stage: what the student says, then its terms
     found: list[Finding] = []
     for number, stage in enumerate(scene.stages()):
         comparisons = _comparisons(scene, stage)
-        where = scene.told(stage)
+        where = scene.name_of(stage)
         fault = _fault_of_student(comparisons)
         if fault:
             found.append(fault.of(where))
@@ -421,6 +429,8 @@ def _fault_of_student(comparisons: Sequence[BatchPair]) -> Finding | None:
         gap, name = pair.gap(pair.first.student, pair.second.student)
         if gap <= TOLERANCE:
             continue
+
+        # without other sequences its values change, and not only their direction
         message = MESSAGES[pair.difference]
         if pair.difference == "alone":
             message = "changes by {} without other sequences"
@@ -435,6 +445,7 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     Args:
         anew: makes the term, without what it may keep between calls.
     """
+    # padding, on the first batch
     mixed = comparisons[0].first
     outside = _outside(mixed, anew())
     unseen: list[Finding] = []
@@ -442,18 +453,26 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     if anew().across_batch:
         unseen.append(Finding("it compares sequences (across_batch)", is_fault=False))
         comparisons = ()
-    elif (why := _beside_taps(mixed, anew())) is not None:
-        unseen.append(Finding(why, is_fault=False))
+    else:
+        why = _beside_taps(mixed, anew())
+        if why is not None:
+            unseen.append(Finding(why, is_fault=False))
+
+    # the first comparison in which its gradients differ
     drew = False
     for pair in comparisons:
         if pair.difference == "lengths" and outside:
             break
+
+        # the term on both batches
         training = pair.difference == "texts"
         first = pair.first.ask(anew(), training)
         second = pair.second.ask(anew(), training)
         if first.drew and not training:
             drew = True
             continue  # what it drew for a sequence depends on all shapes
+
+        # do its gradients at the common sequences agree?
         gap, name = pair.gap(first.slopes, second.slopes, scaled=pair.difference == "alone")
         if gap > TOLERANCE:
             of_padding = pair.difference == "lengths"
@@ -464,6 +483,8 @@ def _findings_of(comparisons: Sequence[BatchPair], anew: Callable[[], Term]) -> 
     if drew:
         why = "it draws random numbers, so batches of other shapes cannot be compared"
         unseen.append(Finding(why, is_fault=False))
+
+    # places without a token
     padding = outside or _by_padding(mixed, anew)
     return [*unseen, padding] if padding else unseen
 
@@ -478,8 +499,8 @@ def _beside_taps(look: Look, term: Term) -> str | None:
 
 
 def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
-    """Whether value or gradient of a term change with what the padded view has where no token
-    is."""
+    """Whether a term's value or gradient changes with what the view shows at padding."""
+    # the term in the view as it is, then in other views
     first = look.ask(anew(), training=False)
     if not math.isfinite(first.value):
         return Finding(f"its value is {first.value}", is_fault=False, of_padding=True)
@@ -511,7 +532,10 @@ def _by_padding(look: Look, anew: Callable[[], Term]) -> Finding | None:
 def _outside(look: Look, term: Term) -> Finding | None:
     """Whether the term's gradient is above 0 where there is no token."""
     gradients = look.ask(term, training=False).slopes
-    for tap in (tap for tap in gradients.values if tap.kind == "scores"):
+    for tap in gradients.values:
+        if tap.kind != "scores":
+            continue
+        # the gradient where a token is, and where none is
         largest = max(float(x_nHLL.abs().max()) for x_nHLL in gradients[tap])
         for chunk, x_nHLL in zip(look.batch.layout.chunks, gradients[tap], strict=True):
             real_n1LL = (chunk.mask_nL[:, :, None] & chunk.mask_nL[:, None, :])[:, None]

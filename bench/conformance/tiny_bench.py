@@ -50,7 +50,7 @@ MASK = 1
 
 RECIPE = Recipe(epochs=3.0, batch_size=16, learning_rate=3e-3)
 SHORT = replace(RECIPE, epochs=1.0)
-"""Where it is enough that every stage has a step; a term that begins late may need more."""
+"""A recipe for checks that need one step a stage; a term that begins late may need more."""
 
 
 EXAMPLES = 96
@@ -71,7 +71,7 @@ OTHER_FAMILIES: Mapping[str, Mapping[str, Any]] = {
 
 
 class Broken(Exception):
-    """What a method does that the contract does not allow."""
+    """A method does something that the contract does not allow."""
 
 
 def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
@@ -83,12 +83,15 @@ def tiny_task(num_labels: int, spans: bool = False) -> Encoded:
     tokens = []
     labels: list[Any] = []
     for _ in range(EXAMPLES):
+        # a sentence of noise with the word of its label
         label = int(rng.integers(classes))
         words = rng.integers(SPECIAL + classes, SPECIAL + WORDS, size=int(rng.integers(3, 12)))
         place = int(rng.integers(len(words)))
         words[place] = SPECIAL + label
         tokens.append(np.concatenate([[2], words, [3]]).astype(np.int64))
         labels.append([place + 1, min(place + 2, len(words))] if spans else label)
+
+    # the form that encoded data have
     kind = torch.float32 if num_labels == 1 else torch.int64
     segments = [np.zeros_like(row) for row in tokens]
     texts = [(_words(row), None) for row in tokens]
@@ -112,6 +115,7 @@ def _words(tokens: np.ndarray) -> str:
 def tiny_pairs() -> Encoded:
     """The same sentences, each with itself backwards as the text to write."""
     data = tiny_task(2)
+    # the text to write, behind the sentence itself
     backwards = [np.append(row[-2:0:-1], 3) for row in data.tokens]
     tokens = [np.concatenate(pair) for pair in zip(data.tokens, backwards, strict=True)]
     segments = [
@@ -145,6 +149,7 @@ def tiny_teacher(
     Args:
         threads: of torch now; with another number its bits would be others.
     """
+    # a model of a few numbers, with weights of its own seed
     config = tiny_teacher_config(family)
     config.num_labels = num_labels
     data = tiny_task(num_labels, spans)
@@ -152,6 +157,8 @@ def tiny_teacher(
     random = RandomState(7, numerics.device)
     with random.current():
         model = new_classifier(Setup(config, num_labels, (TASK,)), config.num_hidden_layers)
+
+    # fine-tune it
     scheduled = schedule_stages([Stage("finetune", {"hard": hard()})], (), RECIPE, len(data))[1]
     trainer = StudentTrainer("teacher", Student(model), random, [], scheduled, numerics)
     train_task([trainer], data, None, LoopOptions(7, numerics, RECIPE.batch_size))
@@ -203,6 +210,7 @@ class Bench:
         return self._made[artefact]
 
     def _make(self, artefact: Artefact) -> Mapping[str, Tensor]:
+        # what it should be
         blank = self._blank(artefact)
         if any(source.kind == "checkpoint" for source in sources(artefact, self.teacher.config)):
             return blank  # a real checkpoint does not fit this teacher
@@ -210,6 +218,8 @@ class Bench:
             tensors, _ = tensors_of(_GivenTinyInputs(self, artefact))
         except CellError as error:
             raise Broken(f"{artefact.name}: {error}") from error
+
+        # has it the tensors that blank says?
         made = _forms(tensors)
         said = _forms(blank)
         if made != said:
@@ -230,6 +240,7 @@ class Bench:
     @property
     def text(self) -> Encoded:
         """The same sentences without their labels."""
+        # what masking needs
         vocabulary = MaskingVocabulary(MASK, frozenset(range(SPECIAL)), SPECIAL + WORDS)
         return replace(self.data, labels=None, vocabulary=vocabulary, questions=None)
 
@@ -270,6 +281,7 @@ class Bench:
         self, artefact: Artefact, student: Student, stages: Sequence[Stage], teacher: nn.Module
     ) -> None:
         """Remember how the training of an artefact on a task's rows begins."""
+        # the training changes the student
         begins = copy.deepcopy(student)
         self._trained_on_rows[artefact] = Scene(
             artefact.name, begins, teacher, lambda: stages, self.data, MASK
@@ -284,6 +296,7 @@ class Bench:
     def trainer(
         self, seed: int = 0, dropped: Sequence[str] = (), recipe: Recipe | None = None
     ) -> StudentTrainer:
+        # a student, its stages, and what trains it
         student, random = self.build(seed)
         scheduled = schedule_stages(
             self.method.stages(self.setup), dropped, recipe or RECIPE, len(self.data)
@@ -307,6 +320,8 @@ class Bench:
         Raises:
             Broken: the training fails.
         """
+
+        # train it, and say what failed
         trainer = self.trainer(seed, dropped, recipe)
         loop = LoopOptions(seed, self.numerics, RECIPE.batch_size, **options)
         train_task([trainer, *beside], self.data, self.teacher, loop)
@@ -318,9 +333,7 @@ class Bench:
         return trainer
 
     def trained_briefly(self) -> StudentTrainer:
-        """A student that had a step of every stage; where that fails, as with a term that begins
-        late, one of the whole training.
-        """
+        """A student after a step of every stage, or all of them where a term begins late."""
         try:
             return self.trained(recipe=SHORT)
         except Broken:

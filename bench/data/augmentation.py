@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ P_OF_CLASS = 0.1
 NGRAM = 0.25
 LONGEST_NGRAM = 5
 MASK = "[MASK]"
-"""What hides a word, unless the teacher's tokenizer has another word for it."""
+"""The word that hides another one, unless the teacher's tokenizer has another word for it."""
 FUNCTION_WORDS = frozenset(
     """
     a an the this that these those i me my mine you your yours he him his she her hers it its we us
@@ -85,7 +86,7 @@ def words_of(text: str) -> list[str]:
 
 
 def replaceable(word: str) -> bool:
-    """Of letters alone, and no function word."""
+    """Whether a word is of letters alone, and no function word."""
     return word.isalpha() and word.lower() not in FUNCTION_WORDS
 
 
@@ -175,32 +176,31 @@ def augmented(
     sides = [split.first] if split.second is None else [split.first, split.second]
     words = [_sentences(side) for side in sides]
     rng = np.random.default_rng([augmentation.seed, KINDS.index(augmentation.kind)])
-    if augmentation.kind == "masked":
+    is_masked = augmentation.kind == "masked"
+    if is_masked:
         assert candidates is not None
         known = [candidates(side) for side in words]
     else:
-        classes = classes_of([sentence for side in words for sentence in side])
+        classes = classes_of(list(chain(*words)))
 
     # a variant of one sentence
     def draw(side: int, example: int) -> str:
         sentence = words[side][example]
-        if augmentation.kind == "masked":
+        if is_masked:
             return " ".join(by_candidates(sentence, known[side][example], rng))
         return " ".join(by_chance(sentence, classes, rng, mask))
 
+    # each example with its variants; it may have other blanks than its words put together
     texts: list[tuple[str, ...]] = []
     origins: list[int] = []
     for example, original in enumerate(zip(*sides, strict=True)):
-        # the original may have other blanks than its words put together
-        seen = {tuple(" ".join(side[example]) for side in words)}
-        variants = [original]
+        in_words = tuple(" ".join(side[example]) for side in words)
+        drawn = [in_words]
         for _ in range(augmentation.times):
-            variant = tuple(draw(side, example) for side in range(len(sides)))
-            if variant not in seen:
-                seen.add(variant)
-                variants.append(variant)
-        texts += variants
-        origins += [example] * len(variants)
+            drawn.append(tuple(draw(side, example) for side in range(len(sides))))
+        variants = list(dict.fromkeys(drawn))[1:]
+        texts += [original, *variants]
+        origins += [example] * (1 + len(variants))
 
     origins_N = np.array(origins)
     first = [text[0] for text in texts]

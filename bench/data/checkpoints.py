@@ -261,6 +261,7 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
         if folder.exists() or place.startswith((".", "/", "~")):
             raise InputError(f"{place}: there is no such folder")
         folder = _from_hub(place, None, offline, place)
+    # is it a trained model of the task?
     body, _ = _described(folder, place, ours=True)
     weights = weights_file(folder, place, place)
     config = _valid_config(body, place)
@@ -275,6 +276,8 @@ def trained_model(place: str, task: Task, offline: bool = False) -> tuple[Any, A
         raise InputError(f"{place}: transformers has no model of {task.name} for it")
     refuse_incomplete(kind, config, weights, finished=True, asked=place, source=place)
     check_labels(config, task, place)
+
+    # open it with its tokenizer
     tokenizer = _tokenizer(folder.resolve(), place, _rows_of(config))
     try:
         model = opener(task.spans).from_pretrained(folder, dtype=torch.float32)
@@ -334,6 +337,7 @@ def given_start(
     shape = source.shape
     form = dict(source.form)
     assert shape is not None, "a checkpoint has a shape"
+    # of one of the families of the row
     start = find(source.path, None, offline, asked=typed, outline=outline)
     config = start.config
     families = (form["model_type"],) if form else STARTS
@@ -543,6 +547,7 @@ def config_of(body: Mapping[str, Any]) -> Any:
     """
     from transformers import AutoConfig
 
+    # what transformers makes of it, and what it does not check
     config = AutoConfig.for_model(**body)
     for name in (
         "hidden_size",
@@ -603,6 +608,8 @@ def put_in_order(model: Any, labels: Sequence[str], said: str) -> None:
     theirs = label_names(model.config.id2label[i] for i in range(model.config.num_labels))
     if ours == theirs or sorted(ours) != sorted(theirs):
         return
+
+    # turn the rows of the one linear layer of so many outputs
     rows = [theirs.index(name) for name in ours]
     heads = [m for m in model.modules() if isinstance(m, nn.Linear) and m.out_features == len(rows)]
     if len(heads) != 1:
@@ -637,6 +644,8 @@ def check_labels(config: Any, task: Task, asked: str) -> None:
         )
     if task.regression or task.spans or not names_labels(config):
         return
+
+    # the same names, in any order
     theirs = label_names(config.id2label[i] for i in range(config.num_labels or 0))
     ours = label_names(task.labels)
     if sorted(theirs) != sorted(ours):
@@ -699,6 +708,8 @@ def _tokenizer(folder: Path, asked: str, rows: int | None) -> Any:
     for pattern in TOKENIZER_FILES:
         for file in folder.glob(pattern):
             refuse_lfs_pointer(file, f"{asked}: {file.name}")
+
+    # what to say where none can be read
     lacking = f"{asked}: no tokenizer in {folder}; put its tokenizer.json or vocab.txt there"
     if any(folder.glob("*.model")) and find_spec("sentencepiece") is None:
         lacking = f"{asked}: its tokenizer is of SentencePiece; type: pip install sentencepiece"

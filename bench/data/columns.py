@@ -30,7 +30,7 @@ MARKS = (
     ("", "b"),
     ("", "pair"),
 )
-"""What tells the names of a pair apart, as ``sentence1`` and ``sentence2``, ``text_pair``."""
+"""Endings that tell the names of a pair apart, as ``sentence1`` and ``sentence2``."""
 ROLES = frozenset(
     frozenset(pair.split())
     for pair in (
@@ -70,7 +70,7 @@ MOST_NAMED = 8
 
 
 def described(task: Task) -> str:
-    """What a task's columns were taken for, in one line: text, pair, label, kind and metrics."""
+    """The use of a task's columns in one line: text, pair, label, kind and metrics."""
     parts = [f"text {one_line(task.columns[0])}"]
     if len(task.columns) == 2:
         second = "target" if task.writes else "pair"
@@ -143,7 +143,7 @@ def _check_only(column: str, fault: str, table: DataFrame, where: str) -> None:
 
 
 def _ways(texts: Sequence[str], faults: dict[str, str]) -> str:
-    """What to type: each column that may be the text, and the pair that its names speak for."""
+    """The settings to type: each column that may be the text, and the pair by its names."""
     sound = [column for column in texts if not faults[column]] or list(texts)
     pairs = [pair for pair in combinations(sound, 2) if are_named_as_a_pair(*pair)]
     ways = [f":text={one_line('+'.join(pair))}" for pair in pairs[:1]]

@@ -1,4 +1,5 @@
-"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's."""
+"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ CHARACTERS_A_TOKEN = 8
 """So many characters of a data set are read for each token that is wanted: English has four or
 five."""
 TOKENS_A_WORD = 1.3
-"""Of BERT's vocabulary, where there is no tokenizer to count with; chosen by hand."""
+"""Characters of a token of BERT's vocabulary, where there is no tokenizer to count with; chosen by
+hand."""
 
 
 @dataclass
@@ -133,6 +135,8 @@ def _from_hub(asked: str, tokens: int, offline: bool) -> tuple[list[str], str]:
         # the next file of the split; the commit of the first is read on
         patterns = [f"{folder}train-{shard:05}-of-*.parquet" for folder in folders]
         root = downloaded(name, patterns, offline, refused, instead, "dataset", commit or revision)
+
+        # the first that is there, read as far as needed
         files: list[Path] = []
         for pattern in patterns:
             files += sorted(root.glob(pattern))

@@ -30,7 +30,7 @@ ROWS_A_CALL = 10_000
 
 @dataclass(frozen=True)
 class MaskingVocabulary:
-    """What hiding tokens has to know."""
+    """The facts of a vocabulary that hiding tokens needs."""
 
     mask: int
     special: frozenset[int]
@@ -117,7 +117,9 @@ class Encoded:
 
 @lru_cache(maxsize=8)  # a plan asks for it once a row and task
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """sha256 of what decides token ids: the vocabulary and how text is normalised, not file names."""
+    """sha256 of what decides token ids: the vocabulary and how text is normalised, not file names.
+    """
+    # what decides ids: the words, and how texts become words
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     meaning = {
         "vocabulary": sorted(tokenizer.get_vocab().items()),
@@ -210,6 +212,7 @@ def _without_middle(row: list[int], max_length: int, truncation: str) -> list[in
 
 def guard_unknown(tokens: list[np.ndarray], tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuse texts of unknown words: a vocabulary that did not load yields [UNK] everywhere."""
+    # all tokens but special ones
     everything = np.concatenate(tokens)
     special = np.isin(
         everything, [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id]
@@ -257,6 +260,8 @@ def pieces(
     tokens: list[np.ndarray] = []
     segments: list[np.ndarray] = []
     room = max_length - 3  # [CLS] and two [SEP]
+
+    # documents in a random order, cut into parts
     order = np.random.default_rng(0).permutation(len(documents)).tolist()
     total = 0
     for begun in range(0, len(order), 256):
@@ -281,6 +286,8 @@ def pieces(
             "name files with one document a line in --corpus"
         )
     guard_unknown(tokens, tokenizer)
+
+    # masking needs to know [MASK] and the special tokens
     vocabulary = None
     if tokenizer.mask_token_id is not None:
         special = frozenset(tokenizer.all_special_ids)

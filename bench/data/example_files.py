@@ -114,7 +114,7 @@ def check_shards(files: Sequence[Path]) -> None:
 
 
 def _check_set(count: int, files: Sequence[Path]) -> None:
-    """Of the shards of one split: each number once."""
+    """Refuse shards of one split of which a number is missing, or there twice."""
     numbers: dict[int, Path] = {}
     for file in files:
         number = int(_shard(file)["number"])
@@ -220,7 +220,8 @@ def _grouped(files: Sequence[Path]) -> list[Group]:
 
 
 def _groups_in(folder: Path) -> list[Group]:
-    """What a folder has: files by their names without shards, and folders called like a split."""
+    """The groups in a folder: files by their names without shards, and folders called like a split.
+    """
     if (folder / "state.json").is_file():
         return [Group("data", tuple(_examples_in(folder)))]
     groups = _grouped(_examples_in(folder))

@@ -167,7 +167,7 @@ class _Fault:
 
 
 def _fault(error: BaseException, offline: bool) -> _Fault:
-    """What an error of the hub's library says, by the errors that are behind it."""
+    """Read why the hub gave nothing off an error of its library and those behind it."""
     from huggingface_hub.errors import (
         HfHubHTTPError,
         HFValidationError,

@@ -1,4 +1,4 @@
-"""What the rows of a task say that is typed by its data alone: columns, classes and metrics."""
+"""Infer columns, classes and metrics of a task that is typed by its data alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inferred:
-    """What the rows of a task say of it, together with what was typed."""
+    """The facts of a task by its rows and by what was typed."""
 
     columns: tuple[str, ...]
     """the text, and its pair"""
@@ -35,7 +35,7 @@ class Inferred:
 
 
 def inferred(rows: Tables, given: Mapping[str, str], where: str) -> Inferred:
-    """What the training rows of a task say of it.
+    """Read the facts of a task off its training rows.
 
     Args:
         given: the settings that were typed, name -> value.

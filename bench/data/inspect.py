@@ -45,6 +45,8 @@ def inspect(tasks: str, data: str, offline: bool) -> list[dict[str, Any]]:
             train = (task.name, split)
         elif train and train[0] == task.name:
             shared = split.shared_with(train[1])
+
+        # one row of the table
         labels = "no labels: predictions only"
         if split.labels is not None:
             labels = task.form.described(split.labels, task.labels)
@@ -89,6 +91,7 @@ def export(tasks: str, data: str, offline: bool, out: Path) -> int:
         else:
             config = wanted.config
             name = wanted.split
+        # the columns of the hub's files
         columns: dict[str, Any] = {task.columns[0]: list(split.first)}
         if split.second is not None:
             columns[task.columns[1]] = list(split.second)

@@ -14,19 +14,19 @@ from bench.errors import InputError, one_line
 CLASSES = "classes"
 REGRESSION = "regression"
 KINDS = (CLASSES, REGRESSION)
-"""What ``:kind=`` says of labels."""
+"""The values of ``:kind=``."""
 REFUSE = "refuse"
 DROP = "drop"
 KEEP = "keep"
 UNLABELLED = (REFUSE, DROP, KEEP)
-"""What becomes of rows without a label: an error, left out, or taken as a class of their own."""
+"""Ways to treat rows without a label: an error, left out, or taken as a class of their own."""
 MARKERS = ("-1", "-", "--", "?", "n/a", "nan", "null", "<na>")
-"""What stands in the place of a label in many data sets, in lower case."""
+"""Texts that stand in the place of a label in many data sets, in lower case."""
 NUMBER = r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?"
 """A number as text, with a decimal point or a decimal comma."""
 BEYOND_FLOAT32 = "beyond what 32-bit numbers hold (3.4e38)"
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(,\d{3})+"
-"""What may be 1.234 or 1234."""
+"""The form of a number that may be 1.234 or 1234."""
 
 
 def written(text: str, names: Sequence[str]) -> str:
@@ -65,6 +65,7 @@ def unlabelled_rows(
     """
     rows: dict[int, str] = {}
     for row, value in enumerate(values):
+        # empty cells and NaN are none, and so are marks like -1 or ?
         text = "" if value is None else str(value).strip()
         if isinstance(value, float) and math.isnan(value):
             text = ""
@@ -91,6 +92,7 @@ def labels_with_rows(
     Raises:
         InputError: a row without a label, or with one that the task does not know.
     """
+    # no row has a label: a test set whose labels are not public
     refuse_lists(values, where, task.label_column)
     missing = unlabelled_rows(values, task.labels, task.regression)
     if missing and len(missing) == len(values):
@@ -102,6 +104,8 @@ def labels_with_rows(
         )
     if missing and task.unlabelled != DROP:
         raise _unlabelled(missing, len(values), task, where, split)
+
+    # the labels of the rows that have one
     rows = [row for row in range(len(values)) if row not in missing]
     return labels_of(values, task, where, rows), rows
 
@@ -109,7 +113,8 @@ def labels_with_rows(
 def _unlabelled(
     missing: dict[int, str], rows: int, task: Task, where: str, split: str
 ) -> InputError:
-    """What to say of rows without a label: which, how many, and how to leave them out."""
+    """The error for rows without a label: which, how many, and how to leave them out."""
+    # the first such row, and how many are like it
     row, found = next(iter(missing.items()))
     alike = sum(other == found for other in missing.values())
     way = "leave these rows out of the file"
@@ -136,10 +141,13 @@ def labels_of(
     Raises:
         InputError: a label that the task does not know, with its row.
     """
+    # how the classes may be written
     names = {name.lower(): name for name in task.labels}
     by_number = _names_by_number(task.labels)
     if task.regression:
         _refuse_thousands(values, where)
+
+    # each label as the task spells it, then as its code
     cleaned = []
     for row in range(len(values)) if rows is None else rows:
         value = values[row]
@@ -157,6 +165,8 @@ def labels_of(
             cleaned.append(task.form.label(value, task.labels, task.name))
         except InputError as error:
             raise InputError(f"{where}, row {row}: {error}") from None
+
+    # in 32 bits, where a number may become infinite
     with np.errstate(over="ignore"):
         labels = np.array(cleaned, dtype=task.form.dtype)
     _refuse_infinite(labels, cleaned, range(len(values)) if rows is None else rows, where)
@@ -169,8 +179,8 @@ def _refuse_infinite(
     """Raises InputError: a number became infinite in 32 bits."""
     too_large = np.flatnonzero(~np.isfinite(labels))
     if len(too_large):
-        place = int(too_large[0])
-        raise InputError(f"{where}, row {rows[place]}: {cleaned[place]:g} is {BEYOND_FLOAT32}")
+        first = int(too_large[0])
+        raise InputError(f"{where}, row {rows[first]}: {cleaned[first]:g} is {BEYOND_FLOAT32}")
 
 
 def _names_by_number(names: Sequence[str]) -> dict[float, str]:
@@ -186,6 +196,7 @@ def _names_by_number(names: Sequence[str]) -> dict[float, str]:
 
 def _refuse_thousands(values: Sequence[object], where: str) -> None:
     """Raises InputError: commas that may be decimal commas, or between thousands."""
+    # one comma that cannot stand between thousands is a decimal one
     commas = [value for value in values if isinstance(value, str) and "," in value]
     if commas and all(re.fullmatch(THOUSANDS, value.strip()) for value in commas):
         row = list(values).index(commas[0])

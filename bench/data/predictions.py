@@ -38,7 +38,7 @@ LABEL = "label"
 """The column of what is right."""
 SEED = re.compile(r"(?:seed[-_=]?)?(\d+)")
 IMPOSSIBLE = 1e-12
-"""What stands for a probability of 0, whose logarithm is no number."""
+"""The number that stands for a probability of 0, whose logarithm is no number."""
 ABOUT = "about.toml"
 """The file of a folder that says how large its model is; it may be missing."""
 LONGEST_INPUT = 128
@@ -46,7 +46,7 @@ LONGEST_INPUT = 128
 
 
 class About(TypedFile):
-    """What the folder of somebody's predictions says of their model."""
+    """The facts of a model that the folder of its predictions states."""
 
     note: str = Field(min_length=1, max_length=1000)
     """what it is, in one sentence"""
@@ -101,6 +101,7 @@ def read_predictions(
             f"{asked} on {task.name}: classes, numbers and answers to questions are read, "
             "no texts that a system wrote"
         )
+    # the predictions of each seed
     folders = _folders_of_seeds(folder, asked)
     by_seed = {}
     for seed, seeds_folder in folders:
@@ -127,6 +128,7 @@ def _folders_of_seeds(folder: Path, asked: str) -> list[tuple[int | None, Path]]
     Raises:
         InputError: two folders of one seed, or files beside folders.
     """
+    # folders of seeds, each seed once
     seeds: list[tuple[int, Path]] = []
     for inner in folder.iterdir():
         named = SEED.fullmatch(inner.name.lower())
@@ -138,6 +140,8 @@ def _folders_of_seeds(folder: Path, asked: str) -> list[tuple[int | None, Path]]
             raise InputError(f"{asked}: {first.name} and {second.name} are both of seed {number}")
     if not seeds:
         return [(None, folder)]
+
+    # files of one model, beside folders of several
     beside = _files(folder)
     if beside:
         example = next(iter(beside.values())).name
@@ -158,7 +162,7 @@ def _no_file(folders: Sequence[tuple[int | None, Path]], task: Task, asked: str)
 
 
 def _about(file: Path) -> About | None:
-    """What a folder says of its model. Raises InputError: the file has another form."""
+    """The facts of a model that its folder states. Raises InputError: the file has another form."""
     return checked(About, toml_of(file, str(file)), str(file)) if file.is_file() else None
 
 
@@ -176,6 +180,7 @@ def _files(folder: Path) -> dict[str, Path]:
 
 def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[str, np.ndarray]:
     """The predictions in one folder by evaluation set; none where it has no file of the task."""
+    # the file of each evaluation set, by any of its names
     there = _files(folder)
     read = _read_texts if task.spans else _read
     logits: dict[str, np.ndarray] = {}
@@ -195,12 +200,12 @@ def _of_one(folder: Path, task: Task, evaluation: Mapping[str, Split]) -> dict[s
 
 
 def name_of_file(task: Task, each: EvaluationSet) -> str:
-    """What the file of an evaluation set is called in tables, without its ending."""
+    """The name of an evaluation set's file in tables, without its ending."""
     return _names(task, each)[0]
 
 
 def _names(task: Task, each: EvaluationSet) -> list[str]:
-    """What the file of an evaluation set may be called; first as tables call it."""
+    """The names that the file of an evaluation set may have; first that of tables."""
     if not each.labelled:
         return [each.name]
     names = []
@@ -290,6 +295,7 @@ def _refuse_other_labels(labels: np.ndarray, right: np.ndarray, task: Task, file
     Raises:
         InputError: a label is another one.
     """
+    # the first label that is another one
     wrong = np.flatnonzero(labels != right)
     if not len(wrong):
         return
@@ -345,6 +351,8 @@ def _read_texts(file: Path, task: Task, split: Split, called: str) -> np.ndarray
         raise InputError(
             f"{file}: should be a JSON object with the text of each answer by its question's id"
         )
+
+    # each question once, and no other
     ids = set(split.answers.names) if split.answers else set[str]()
     if len(ids) < len(split):
         raise InputError(
@@ -367,6 +375,7 @@ def _in_32_bits(logits_NC: np.ndarray, where: str) -> np.ndarray:
     Raises:
         InputError: a number would become infinite.
     """
+    # a number may become infinite in 32 bits
     with np.errstate(over="ignore"):
         kept_NC = logits_NC.astype(np.float32)
     too_large = np.flatnonzero(~np.isfinite(kept_NC).all(1))
@@ -383,6 +392,7 @@ def _as_logits(scores_NC: np.ndarray, where: str) -> np.ndarray:
     Raises:
         InputError: rows that are no probabilities among those that are.
     """
+    # rows of probabilities sum to 1, or to 100; rounding may leave a little
     classes = scores_NC.shape[1]
     sums_N = scores_NC.sum(1)
     total = 100.0 if np.median(sums_N) > 50 else 1.0
@@ -403,6 +413,8 @@ def _order(index: Sequence[Any], ids: Sequence[int], where: str) -> np.ndarray:
     for value in index:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{where}: {one_line(repr(value))[:80]} should be a whole number")
+
+    # each example once
     rows = {value: row for row, value in enumerate(index)}
     if len(rows) < len(index):
         twice, _ = Counter(index).most_common(1)[0]

@@ -17,7 +17,7 @@ from bench.user_files import refuse_lfs_pointer
 
 COLUMNS = ("title", "context", "question", "answers")
 EVERY = 12
-"""Of the articles in alphabetical order, every twelfth is for scoring."""
+"""Every twelfth of the articles in alphabetical order is for scoring."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'“(])")
 
 
@@ -38,8 +38,11 @@ def marked_sentence(context: str, answer: str, start: int) -> str:
 def pairs_of(rows: Iterable[Mapping[str, Any]], split: str) -> list[tuple[str, str]]:
     """(sentence, question) of the articles of ``train`` or of ``validation``; each pair once."""
     rows = list(rows)
+    # every twelfth article is for scoring
     scored = set(sorted({row["title"] for row in rows})[EVERY - 1 :: EVERY])
     chosen = [row for row in rows if (row["title"] in scored) == (split != "train")]
+
+    # the sentence with its answer marked, and the question
     pairs = []
     for row in chosen:
         answers = row["answers"]

@@ -54,7 +54,7 @@ def _is_regular(text: str, separator: str, quotes: str) -> bool:
 
 @dataclass(frozen=True)
 class Enclosed:
-    """What the fields of a file that begin and end with a quote are like.
+    """Facts of the fields of a file that begin and end with a quote.
 
     Attributes:
         explain_all: whether no quote is anywhere else.
@@ -117,7 +117,7 @@ def _looks_enclosed(text: str, separator: str) -> bool:
 
 @fields_of_any_length()
 def quotes_of(text: str, separator: str) -> str:
-    """What the quotes of a file are: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
+    """The meaning of a file's quotes: :data:`AS_CSV`, :data:`AS_TEXT`, or "" where both may be.
 
     The file is read both ways. A reading is sound if every row has the header's number of fields.
     """
@@ -140,10 +140,11 @@ def quotes_of(text: str, separator: str) -> str:
 
 
 def _quotes_of_tabbed(text: str, fields: Enclosed, as_text: bool, as_csv: bool) -> str:
-    """The same of a file with tabs, where GLUE's files have quotes that are part of the texts.
+    """The meaning of quotes in a file with tabs.
 
-    Quotes enclose fields where all quotes are around fields, and some are doubled inside or whole
-    columns have them with their names: so programs write them.
+    GLUE's files have quotes there that are part of the texts. Quotes enclose fields where all
+    quotes are around fields, and some are doubled inside or whole columns have them with their
+    names: so programs write them.
     """
     if not fields.explain_all:
         return AS_TEXT

@@ -92,7 +92,7 @@ def read_questions(files: Sequence[Path], may_have_none: bool) -> Split:
 def _fault(
     question: Any, context: Any, answers: Sequence[tuple[int, str]], may_have_none: bool
 ) -> str:
-    """What is wrong with a question of a file; "" if nothing is."""
+    """The fault of a question of a file; "" if it has none."""
     if not (isinstance(question, str) and isinstance(context, str)):
         return "question and context should be text"
     for start, text in answers:
@@ -154,6 +154,7 @@ def graded(predicted: str, right: Sequence[str], none_counts: bool) -> tuple[flo
     """Exact match and F1 of an answer, "" for none: the most that a right answer gives it."""
     if none_counts:  # answers of nothing but articles and punctuation are none
         right = [text for text in right if normalised(text)] or [""]
+    # the best of the right answers counts
     is_exact = any(normalised(predicted) == normalised(text) for text in right)
     return float(is_exact), max(word_f1(predicted, text, none_counts) for text in right)
 
@@ -196,7 +197,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanQuestions:
-    """What the windows of encoded questions are of."""
+    """The questions and texts that the windows of encoded questions are of."""
 
     windows: Sequence[Window]
     contexts: Sequence[str]
@@ -214,11 +215,14 @@ class SpanQuestions:
         rows = []
         of_windows = logits.reshape(len(examples), 2, -1)
         for (starts_L, ends_L), example in zip(of_windows, examples, strict=True):
+            # the scores of the tokens of the text
             window = self.windows[example]
             count = len(window.may_begin)
             text = slice(window.first, window.first + count)
             begins_N = np.where(window.may_begin, starts_L[text], NO_SPAN)
             ends_N = ends_L[text]
+
+            # the best span, all of one length at a time
             best = NO_SPAN / 2
             start = 0
             end = 0
@@ -335,6 +339,7 @@ def _with_most_context(begun: Sequence[int], room: int, tokens: int) -> list[np.
 
     An answer begins there alone.
     """
+    # [windows, tokens]: how much text a window has on the shorter side of a token
     context = np.full((len(begun), tokens), -np.inf)
     for row, begins in enumerate(begun):
         places = np.arange(min(room, tokens - begins))

@@ -136,6 +136,7 @@ class Tables:
         """These columns, without those that cannot be read: nobody needs what nobody reads."""
         from pandas import DataFrame, concat
 
+        # each file by itself: a column may be readable in one alone
         frames = []
         for part in self.parts:
             columns = {}
@@ -159,6 +160,7 @@ def table_of(
     Raises:
         InputError: a file that cannot be read, has too many columns, or quotes that can be both.
     """
+    # the form that its ending says
     suffix = file.suffix.lower()
     kind = READERS.get(suffix)
     if kind is None:
@@ -168,6 +170,8 @@ def table_of(
     if not file.stat().st_size:
         raise InputError(f"{file} cannot be read as {kind}: it is empty")
     refuse_lfs_pointer(file, str(file))
+
+    # read by its form
     if kind == "csv":
         return _of_csv(file, "\t" if suffix == ".tsv" else ",", texts, columns, quotes)
     table = _of_json(file) if kind == "json" else _of_arrow(file, kind)
@@ -235,6 +239,7 @@ def _class_names(schema: pyarrow.Schema) -> dict[str, tuple[str, ...]]:
         return {}
     from datasets import ClassLabel, Features
 
+    # as the library datasets reads them
     features = Features.from_arrow_schema(schema)
     return {
         name: tuple(feature.names)
@@ -277,11 +282,12 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _where_kind_changes(column: str, values: Sequence[object]) -> str:
-    """Where a column is no longer of the kind that it was; "" where it never changes."""
+    """A text that says where a column changes its kind; "" where it never does."""
     before: type | None = None
     for number, value in enumerate(values):
         if value is None:
             continue
+        # whole numbers and others are of one kind
         kind = float if type(value) is int else type(value)
         if before not in (None, kind):
             words = {str: "text", float: "a number", bool: "a truth value"}
@@ -316,6 +322,8 @@ def _json_rows(file: Path) -> list[Any]:
             if line.strip():
                 with refused_as_json(f"{file}, line {number}"):
                     rows.append(json.loads(line, parse_constant=no_number))
+
+    # each has to be an object
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise InputError(
@@ -342,6 +350,8 @@ def _of_csv(
     if not text.strip():
         raise InputError(f"{file} cannot be read as csv: no columns in it")
     _check_separator(file, text, separator)
+
+    # what quotes are, by what was typed or by the content
     taken = quotes or quotes_of(text, separator)
     if not taken:
         raise InputError(
@@ -377,6 +387,7 @@ def _of_csv(
 
 def _check_separator(file: Path, text: str, separator: str) -> None:
     """Refuse a file whose header has no separator of its ending, but another one."""
+    # the first line that is not blank
     header = text.lstrip().partition("\n")[0]
     if separator in header:
         return
@@ -403,6 +414,8 @@ def _columns_of(
     _, header = next(rows, (0, [""]))
     # as pandas calls a column without a name
     names = tuple(name or f"Unnamed: {number}" for number, name in enumerate(header))
+
+    # the columns that are kept, and the numbers of their fields
     needed = set(names)
     if columns is None:
         _check_width(file, len(names))
@@ -410,6 +423,8 @@ def _columns_of(
         needed &= {*texts, *columns}
     fields: dict[str, list[str]] = {name: [] for name in needed}
     places = [(number, fields[name]) for number, name in enumerate(names) if name in needed]
+
+    # every row has as many fields as the header
     length = 0
     for line, row in rows:
         if len(row) != len(header):
@@ -421,6 +436,7 @@ def _columns_of(
 
 
 def _ragged(file: Path, row: int, line: int, count: int, header: int, separator: str) -> InputError:
+    # what is probably wrong
     fix = "put a text with a comma into quotes, and end no row with a comma"
     if separator == "\t":
         fix = "take out tabs and line breaks that are in a text"
@@ -435,6 +451,7 @@ def _ragged(file: Path, row: int, line: int, count: int, header: int, separator:
 
 def _badly_quoted(file: Path, text: str, separator: str, error: csv.Error) -> InputError:
     """The error for a quote that is not closed, or closed too early, with its row."""
+    # the rows before the quote that is wrong
     sound = []
     with suppress(csv.Error):
         for line, _ in rows_of(text, separator, AS_CSV):
@@ -456,6 +473,7 @@ def _with_kind(fields: Sequence[str]) -> Any:
 
     if not fields:
         return pyarrow.array([], pyarrow.string())
+    # one column, written so that no field is taken apart
     lines = io.StringIO()
     csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(
         [field] for field in fields

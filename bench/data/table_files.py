@@ -53,7 +53,7 @@ class Split:
 
     @property
     def texts(self) -> list[tuple[str, str]]:
-        """Of each example, the second one "" where there is none."""
+        """The two texts of each example, the second one "" where there is none."""
         return list(zip(self.first, self.second or [""] * len(self), strict=True))
 
     def example_hashes(self) -> np.ndarray:
@@ -64,6 +64,7 @@ class Split:
 
     def fingerprint(self) -> str:
         """sha256 of the content: the same examples from the hub, a folder or another file agree."""
+        # each example with its label, or with its answers
         digest = hashlib.sha256()
         labels = [""] * len(self)
         if self.answers is not None:
@@ -107,6 +108,7 @@ class Split:
         if self.labels is None:
             raise ValueError("examples without labels choose nothing")
         texts = [f"{a}\x1f{b}".encode() for a, b in self.texts]
+        # by hash, then by label
         order = sorted(
             range(len(self)), key=lambda i: (hashlib.sha256(texts[i]).digest(), self.ids[i])
         )
@@ -140,6 +142,8 @@ def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the sp
     parts: list[Split] = []
     for file in files:
         parts.append(_read_one(file, task, labelled, sum(map(len, parts)), split))
+
+    # the rows of all files, one after the other
     first: list[str] = []
     second: list[str] = []
     ids: list[int] = []
@@ -182,6 +186,7 @@ def _read_one(file: Path, task: Task, labelled: bool, rows_before: int, split: s
     if len(table) == 0:
         raise InputError(f"{file} has no rows; {task.name} needs at least one")
 
+    # texts, and the numbers of the examples
     texts = [_texts(table, column) for column in task.columns]
     ids = _ids(table) if table.has(INDEX) else range(rows_before, rows_before + len(table))
     second = texts[1] if len(texts) == 2 else None

@@ -1,4 +1,5 @@
-"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of TOML."""
+"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of TOML.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +30,7 @@ weigh more the fewer examples they have."""
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """One scored (or only predicted) set: where a source keeps it, and under which name scores are
-    stored.
-    """
+    """A set that is scored or predicted: where a source keeps it, and the name of its scores."""
 
     name: str
     config: str
@@ -96,7 +95,7 @@ class Task:
 
     @property
     def form(self) -> Form:
-        """What its answers are. Loads numpy, which lists of tasks do without."""
+        """The form of its labels. Loads numpy, which lists of tasks do without."""
         from bench.stats.form import CLASSES, SCORE, SPANS, TEXT
 
         if self.spans:
@@ -107,9 +106,7 @@ class Task:
 def _task(
     name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any
 ) -> Task:
-    """A task of words with blanks between them; it is scored on ``validation`` unless other sets
-    are named.
-    """
+    """A task of words with blanks between them; it is scored on ``validation`` by default."""
     scored = sets or (EvaluationSet("validation", name, "validation"),)
     return Task(
         name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more

@@ -67,8 +67,7 @@ def refuse_segments_without_rows(config: Any, segments: Iterable[Any], asked: st
 
 
 def case_note(tokenizer: PreTrainedTokenizerBase) -> str:
-    """What is odd about the capitals of a tokenizer and its vocabulary, as a sentence without a
-    subject; "" where nothing is.
+    """A note on a tokenizer whose capitals its vocabulary has not, without a subject; "" if none.
 
     Byte-level vocabularies are looked at as text, because their spelling of a blank is a capital.
     """

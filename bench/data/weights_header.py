@@ -1,5 +1,4 @@
-"""What a file of weights holds, read from its header alone, and compared with the model that
-config.json describes.
+"""Read a file of weights by its header, and compare it with the model that config.json describes.
 
 Nothing that a finished model needs may be drawn at random: transformers would do so with a warning
 that nobody sees.
@@ -19,7 +18,7 @@ from bench.user_files import json_of, refuse_lfs_pointer
 SAFE = "model.safetensors"
 BINARY = "pytorch_model.bin"
 SHARDS = ".index.json"
-"""What the name of a file of weights ends in where an index of its shards lies in its place."""
+"""The ending of a file of weights where an index of its shards lies in its place."""
 WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 """Parts of names that torch.compile, FSDP and activation checkpointing add, wherever a module was
 wrapped."""
@@ -35,7 +34,7 @@ Shapes = Mapping[str, Shape]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What transformers finds, and what it misses, when it opens a file as a model of one class.
+    """The tensors that transformers finds and misses when it opens a file as a model of a class.
 
     Attributes:
         missing: tensors of the model that the file lacks; they would be drawn.
@@ -71,6 +70,7 @@ def shard_files(folder: Path, name: str, said: str) -> list[Path]:
         InputError: an index that names no shards, or shards that are not there; or a git-lfs
             pointer.
     """
+    # one file, or the shards of an index
     whole = folder / name
     index = folder / f"{name}{SHARDS}"
     if whole.is_file():
@@ -82,6 +82,8 @@ def shard_files(folder: Path, name: str, said: str) -> list[Path]:
     places = body.get("weight_map") if isinstance(body, dict) else None
     if not isinstance(places, dict) or not places:
         raise InputError(f"{said}: {index.name} names no shards; save the model again")
+
+    # every shard that the index names
     shards = []
     for shard in sorted(set(map(str, places.values()))):
         # an index is somebody's file: it names files of its own folder alone
@@ -103,6 +105,7 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
         InputError: no such file, a git-lfs pointer, weights in shards or of another format, or a
             damaged file.
     """
+    # one whole file of the right format
     found = shard_files(folder, SAFE, asked)
     weights = folder / SAFE
     if not found:
@@ -118,13 +121,14 @@ def weights_file(folder: Path, asked: str, source: str) -> Path:
 
 
 def _new_folder(source: str) -> str:
-    """What ``--to`` names: a name on the hub may be the folder's name too."""
+    """The value of ``--to``: a name on the hub may be the folder's name too."""
     if Path(source).is_dir():
         return "NEW-FOLDER"
     return f"{source} (a folder of that name is read before the hub is asked)"
 
 
 def _why_no_weights(folder: Path, asked: str, source: str) -> str:
+    # what the folder has instead, and what to do with it
     on_hub = not Path(source).is_dir()
     has_binary = any((folder / name).is_file() for name in (BINARY, f"{BINARY}{SHARDS}"))
     way = ""
@@ -189,11 +193,14 @@ def compare(kind: Any, config: Any, shapes: Shapes, folder: Path | None = None) 
     import torch
     from transformers import PreTrainedModel
 
+    # a class of its own may open files in its own way
     shipped: Any = PreTrainedModel.from_pretrained
     own_way = kind.from_pretrained.__func__ is not shipped.__func__
     key = (kind, config.to_json_string(use_diff=False), tuple(sorted(shapes.items())))
     if key in _COMPARED:
         return _COMPARED[key]
+
+    # nothing is read or computed: tensors of the meta device stand for those of the file
     options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
     with _unheard(), torch.random.fork_rng(devices=[]):
         if own_way:
@@ -204,6 +211,8 @@ def compare(kind: Any, config: Any, shapes: Shapes, folder: Path | None = None) 
             }
             options |= {"device_map": {"": "meta"}, "ignore_mismatched_sizes": True}
             _, seen = kind.from_pretrained(None, config=config, state_dict=tensors, **options)
+
+    # what transformers says of names and shapes
     mismatched = [
         (name, tuple(in_file), tuple(in_model))
         for name, in_file, in_model in seen["mismatched_keys"]
@@ -223,6 +232,7 @@ def _unheard() -> Iterator[None]:
     said in our words."""
     from transformers.utils import logging
 
+    # as it was, to put it back
     verbosity = logging.get_verbosity()
     has_bar = logging.is_progress_bar_enabled()
     logging.set_verbosity(logging.CRITICAL)
@@ -255,9 +265,12 @@ def names_taken_off(shapes: Shapes, count_missing: Callable[[Shapes], int]) -> d
             names, as the ``model.`` of a LightningModule, is taken off where the model then misses
             fewer.
     """
+    # wrappers within names, then before all of them
     names = {name: _unwrapped(name) for name in shapes}
     while names and all(name.startswith(PARALLEL) for name in names.values()):
         names = {old: _unwrapped(new.removeprefix(PARALLEL)) for old, new in names.items()}
+
+    # another word before all names, if the model then misses less
     while first := _shared_first_word(list(names.values())):
         shorter = {old: new.removeprefix(first) for old, new in names.items()}
         if count_missing(_renamed(shapes, shorter)) >= count_missing(_renamed(shapes, names)):
@@ -282,7 +295,8 @@ def _renamed(shapes: Shapes, names: Mapping[str, str]) -> dict[str, Shape]:
 
 
 def prefix_said(names: Mapping[str, str]) -> str:
-    """What :func:`names_taken_off` takes off, in words; "" where it is nothing."""
+    """The prefix that :func:`names_taken_off` takes off, in words; "" where it is nothing."""
+    # one prefix of all names, or words within them
     taken = {old.removesuffix(new) for old, new in names.items() if old.endswith(new)}
     if len(taken) == 1 and len(names) == sum(old.endswith(new) for old, new in names.items()):
         (prefix,) = taken
@@ -324,6 +338,7 @@ def refuse_incomplete(
             why = one_line(str(error).strip())[:300] or type(error).__name__
             raise InputError(f"{asked}: transformers cannot open it: {why}") from None
 
+    # what is missing, or of another shape
     found = compared(shapes)
     lacking = found.not_to_be_drawn(finished)
     if not lacking and not found.mismatched:
@@ -351,12 +366,15 @@ def _lacking_said(
     found: Comparison, lacking: list[str], kind: Any, config: Any, finished: bool
 ) -> str:
     """Which tensors are absent, what is there in their place, and what to do."""
+    # an encoder whose head is drawn here, or a finished model
     instead = f"; it has {_listed(found.extra)} in their place" if found.extra else ""
     if not finished:
         return (
             f"its file has no weights for {_listed(lacking)}{instead}; "
             "save the encoder again with save_pretrained"
         )
+
+    # a finished model without a head may be meant as an encoder
     way = "save the whole tuned model with save_pretrained"
     encoder = _encoder_class(config)
     lacks_head = any(not name.startswith(f"{found.encoder}.") for name in lacking)
@@ -385,6 +403,8 @@ def _mismatch_said(found: Comparison, config: Any, finished: bool) -> str:
     # a matrix says more than its bias
     name, in_file, in_model = min(found.mismatched, key=lambda each: (-len(each[1]), each[0]))
     sizes = [" x ".join(map(str, shape)) or "one number" for shape in (in_file, in_model)]
+
+    # a head for another number of labels, or another tensor
     of_head = not name.startswith(f"{found.encoder}.")
     if of_head and in_file[1:] == in_model[1:] and in_model[:1] == (config.num_labels,):
         head = f"{name} of {SAFE} is {sizes[0]}, for {in_file[0]} labels"

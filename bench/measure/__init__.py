@@ -1,3 +1,1 @@
-"""Measurements: sizes, memory and speed of models; and the machine: its cores, memory and devices,
-and how busy it is.
-"""
+"""Measure sizes, memory and speed of models, and the machine and how busy it is."""

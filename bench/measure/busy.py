@@ -22,6 +22,7 @@ STAT = Path("/proc/stat")
 @contextmanager
 def training_here(cache: Path) -> Iterator[None]:
     """While inside, :func:`trainings` of the same cache folder names this process."""
+    # an empty file that names the machine and the process
     mark = cache / MARKS / f"{platform.node()}-{os.getpid()}"
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
@@ -53,7 +54,8 @@ def trainings(cache: Path, here_alone: bool = False) -> list[str]:
 
 
 def refuse_while_training(cache: Path, advice: str, here_alone: bool = False) -> None:
-    """
+    """Refuse to go on while a run that uses this cache is training.
+
     Args:
         advice: how the message ends: why that matters, and what to do.
         here_alone: whether runs of other machines do not matter.
@@ -61,18 +63,19 @@ def refuse_while_training(cache: Path, advice: str, here_alone: bool = False) ->
     Raises:
         InputError: a run that uses this cache is training.
     """
-    if busy := trainings(cache, here_alone):
-        left = (
-            ""
-            if here_alone
-            else f"; if a run of another machine was killed, remove its mark from {cache / MARKS}"
-        )
-        raise InputError(f"cells are training ({', '.join(busy)}); {advice}{left}")
+    busy = trainings(cache, here_alone)
+    if not busy:
+        return
+    left = ""
+    if not here_alone:
+        left = f"; if a run of another machine was killed, remove its mark from {cache / MARKS}"
+    raise InputError(f"cells are training ({', '.join(busy)}); {advice}{left}")
 
 
 def is_alive(process: str) -> bool:
     """Whether a process with this number runs on this machine; no for what is not a number."""
     try:
+        # signal 0 asks and does nothing
         os.kill(int(process), 0)
     except (ProcessLookupError, ValueError):
         return False
@@ -100,6 +103,8 @@ def refuse_bad_times(
 
     if threads < 1:
         raise InputError(f"--threads {threads}: should be at least 1")
+
+    # threads beyond the cores wait for each other
     cores = usable_cores()
     if device == "cpu" and threads > cores:
         raise InputError(
@@ -107,6 +112,8 @@ def refuse_bad_times(
             f"core{'' if cores == 1 else 's'}, and threads would wait for each other; "
             f"type --threads {cores}"
         )
+
+    # other work on this machine
     refuse_while_training(
         cache, "times taken beside them mean nothing. Wait for them to end", here_alone=True
     )
@@ -120,14 +127,12 @@ def refuse_bad_times(
 
 
 def busy_facts(others: float | None) -> dict[str, float]:
-    """What a record of times says of other processes."""
+    """The facts of other processes in a record of times."""
     return {} if others is None else {"busy_cores": round(others, 2)}
 
 
 def busy_cores(seconds: float = 0.5, file: Path = STAT) -> float | None:
-    """How many cores are in use while this process sleeps; None where the machine does not tell (it
-    is not Linux).
-    """
+    """How many cores are in use while this process sleeps; None where the machine is not Linux."""
     others = OtherWork(file)
     time.sleep(seconds)
     return others.cores()

@@ -44,6 +44,7 @@ def usable_memory_bytes(root: Path = ROOT) -> int | None:
     Returns:
         None where the system does not say it in files (macOS, Windows).
     """
+    # what the system has, in kilobytes, and what the container has left
     lines = [line.partition(":") for line in _text(root / "proc/meminfo").splitlines()]
     available = [1024 * int(value.split()[0]) for name, _, value in lines if name == "MemAvailable"]
     return min([*available, *_left(root)], default=None)
@@ -60,9 +61,7 @@ def _quotas(root: Path) -> Iterator[float]:
 
 
 def _left(root: Path) -> Iterator[int]:
-    """Bytes left under every memory limit above this process; v1 writes a number above all memory
-    where there is none.
-    """
+    """Bytes left under every memory limit; v1 writes a number above all memory for none."""
     for folder in _folders(root, "memory"):
         for limit, used, cached in (
             ("memory.max", "memory.current", "inactive_file"),
@@ -90,6 +89,7 @@ def _folders(root: Path, controller: str) -> Iterator[Path]:
         else:
             continue
         for mount in mounts:
+            # from the cgroup of this process up to the mount
             own = root / mount / path.strip("/")
             while own != (root / mount).parent:
                 yield own

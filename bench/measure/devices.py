@@ -1,4 +1,4 @@
-"""Which device a name means on this machine."""
+"""Find the device that a name means on this machine."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ COUNTED = ("package", "dram")
 """Zones of RAPL that are added: processors and their memory. Cores and graphics are parts of a
 package, ``psys`` is the whole board."""
 SHORTEST_SECONDS = 2.0
-"""Of one measurement: the counters are written about a thousand times a second (RAPL) or fifty
-times (NVML)."""
+"""Seconds of one measurement: the counters are written about a thousand times a second (RAPL) or
+fifty times (NVML)."""
 TURNS = 6
 """The smallest and the largest of six values are a 95 % interval of the median."""
 
@@ -43,6 +43,7 @@ class Counter:
         """Joules since the last call; the first time since it was made."""
         before = self._last
         self._last = self.read()
+        # a counter that overflows begins again at 0
         zones = zip(before, self._last, self.largest, strict=True)
         return sum((now - then) % (largest + 1) for then, now, largest in zones) / 1e6
 
@@ -137,6 +138,7 @@ def joules_in_turns(
     joules: dict[str, list[float]] = {name: [] for name in passes}
     for turn in range(1, TURNS + 1):
         for name, call in passes.items():
+            # only what this system uses counts
             counter.used()
             begun = time.perf_counter()
             times = 0

@@ -22,7 +22,7 @@ from bench.errors import BenchError
 from bench.measure.backends import LogitsOf
 
 MATMUL_FAMILY = re.compile("mm|mv|matmul|linear|conv|einsum|attention|dot|lstm|gru|rnn")
-"""What the names of operations hold that multiply matrices."""
+"""Parts of the names of operations that multiply matrices."""
 
 
 def macs(model: nn.Module, length: int) -> int:
@@ -44,6 +44,8 @@ def macs(model: nn.Module, length: int) -> int:
     analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False).tracer_warnings(
         "none"
     )
+
+    # operators that multiply matrices, and those that fvcore cannot count
     by_operator = analysis.by_operator()
     others = sum(by_operator[op] for op in NOT_MATMUL if op in by_operator)
     total = int(sum(by_operator.values()) - others)
@@ -65,9 +67,7 @@ def _attention_macs(inputs: list[Any], outputs: list[Any]) -> int:
 
 
 def _lstm_macs(inputs: list[Any], outputs: list[Any]) -> int:
-    """Every weight matrix once for each token; the gates' products of single numbers are left out,
-    as fvcore does.
-    """
+    """Every weight matrix once for each token, without the gates' products, as fvcore counts."""
     tokens = math.prod(inputs[0].type().sizes()[:-1])
     shapes = [tensor.type().sizes() for tensor in inputs[2].node().inputs()]
     return int(tokens * sum(math.prod(shape) for shape in shapes if len(shape) == 2))

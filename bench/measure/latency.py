@@ -1,6 +1,4 @@
-"""Latency and throughput of a teacher and its students, timed in turns so that a ratio is of one
-moment.
-"""
+"""Time a teacher and its students in turns, so that a ratio is of one moment."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ logits are small, differ by 0.002 to 0.02."""
 
 @dataclass(frozen=True)
 class Load:
-    """What is fed, in turns: padded batches of token ids and masks, [B, L] int64."""
+    """The batches that are fed, in turns: padded batches of token ids and masks, [B, L] int64."""
 
     name: str
     batches: Sequence[tuple[Tensor, Tensor]]

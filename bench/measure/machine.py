@@ -1,4 +1,4 @@
-"""What a record says of the machine, the libraries and the code that made it."""
+"""Collect what a record says of the machine, the libraries and the code that made it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ LIBRARIES = (
 
 @lru_cache
 def environment(device: str, deterministic: bool = False) -> dict[str, Any]:
-    """Python, system, processor and its cores, device, vector instructions, libraries; names no
-    host and no user.
-    """
+    """Python, system, processor, device, instructions and libraries; no host and no user."""
     import torch
 
     env: dict[str, Any] = {
@@ -80,9 +78,7 @@ def sums_8_bits_exactly() -> bool:
 
 @lru_cache
 def revision() -> dict[str, Any]:
-    """Commit of the checkout this package runs from, and whether files of it were changed; None
-    outside git.
-    """
+    """Commit of the checkout that runs, and whether its files were changed; None outside git."""
     root = Path(__file__).resolve().parents[2]
 
     def git(*words: str) -> str | None:
@@ -97,6 +93,7 @@ def revision() -> dict[str, Any]:
             return None
         return os.fsdecode(done.stdout).strip()
 
+    # an installed package may lie in a checkout of something else
     if git("rev-parse", "--show-toplevel") != str(root):
         return {"commit": None, "dirty": None}
     changed = git("status", "--porcelain", "--", "bench", "methods", "pyproject.toml")
@@ -121,13 +118,13 @@ def peak_memory_bytes() -> int | None:
         import resource
     except ImportError:
         return None
+
+    # macOS counts bytes, other systems kilobytes
     scale = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
 def forget_peak() -> None:
-    """Let :func:`peak_memory_bytes` begin again at the present size, where the system can do that
-    (Linux).
-    """
+    """Let :func:`peak_memory_bytes` begin again at the present size; on Linux alone."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")

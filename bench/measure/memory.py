@@ -21,9 +21,7 @@ LENGTH = 128
 
 
 def footprint(name: str, model: Any, device: str) -> Footprint:
-    """Bytes of the saved weights, and peak memory where the model's class can be loaded from a
-    folder.
-    """
+    """Bytes of the saved weights, and peak memory where a folder can give the model's class."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         stored = sum(path.stat().st_size for path in Path(folder).glob("*.safetensors"))
@@ -49,6 +47,8 @@ def main(folder: str, kind: str, device: str) -> None:
 
     module, _, name = kind.partition(":")
     loader = getattr(import_module(module), name)
+
+    # the peak, less what was there before
     ids = torch.ones(BATCH, LENGTH, dtype=torch.long, device=device)
     on_gpu = torch.device(device).type == "cuda"
     if not on_gpu:

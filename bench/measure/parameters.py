@@ -1,6 +1,4 @@
-"""The parameter ledger: every tensor counted once by its storage, under each convention; and a hash
-of the weights.
-"""
+"""Count parameters, every tensor once by its storage, and hash weights."""
 
 from __future__ import annotations
 
@@ -45,6 +43,7 @@ def count(model: nn.Module) -> Parameters:
     A :class:`methods.core.models.RoutedModule` says how many of its parameters a token does not
     meet.
     """
+    # tied tensors have one storage
     seen: set[tuple[object, int]] = set()
     sums = {"embedding": 0, "encoder": 0, "pooler": 0, "head": 0}
     declared = 0
@@ -57,6 +56,8 @@ def count(model: nn.Module) -> Parameters:
             continue
         seen.add(identity)
         sums[_part(name)] += parameter.numel()
+
+    # what one token meets is less where tokens are routed
     total = sum(sums.values())
     idle = sum(module.inactive_parameters for module in routed_modules(model))
     return Parameters(

@@ -1,5 +1,4 @@
-"""Milliseconds of trained models as somebody would serve them: torch and ONNX Runtime, with one
-thread and with several."""
+"""Time trained models as they are served: torch and ONNX Runtime, on one thread and several."""
 
 from __future__ import annotations
 
@@ -68,6 +67,7 @@ def time_served(
     Returns:
         The timings of torch first, with the first number of threads.
     """
+    # threads are a setting of the process, put back at the end
     usual = torch.get_num_threads()
     timings: list[Timing] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -77,6 +77,8 @@ def time_served(
                 conditions = partial(
                     Conditions, device="cpu", dtype="fp32", batch=batch, length=load.name
                 )
+
+                # all models on all backends, and with the first number what has its own runtime
                 ready = _ready(models, load, Path(folder), partial(conditions, threads=count))
                 if number == 0:
                     own = conditions(backend=OWN_RUNTIME, threads=1)
@@ -129,8 +131,11 @@ def _in_turns(ready: Sequence[_Timed], batches: int, rounds: int) -> None:
     timed = stopwatch(torch.device("cpu"))
     sound = [each for each in ready if each.timing.status == "ok"]
     for each in sound:
+        # until its times are steady
         turns = itertools.cycle(range(batches))
         each.timing.warmup = warm_up(partial(_next, each.call, turns), timed)
+
+    # then one call of each a round
     for number in range(rounds):
         for each in sound:
             each.timing.seconds.append(timed(partial(each.call, number % batches)))

@@ -64,6 +64,7 @@ def counts(model: Any, length: int) -> dict[str, dict[str, int]]:
     width = model.config.hidden_size
     vocabulary = model.config.vocab_size
     encoder = counted.total - counted.head
+    # BERT's heads for masked words and for the next sentence
     pretraining_heads = width * width + width + 2 * width + vocabulary + 2 * width + 2
     parameters = {
         "whole classifier": counted.total,
@@ -75,6 +76,8 @@ def counts(model: Any, length: int) -> dict[str, dict[str, int]]:
         "active for a token, without pooler": counted.active - counted.pooler_and_head,
         "tied tensors once for each name": counted.declared,
     }
+
+    # operations, by what papers may have left out or added
     price = cost(model)
     multiplied = price.of_length(length)
     without_products = price.per_token * length + price.per_sequence

@@ -1,4 +1,4 @@
-"""How long a model takes to write, how much it writes, and what its parts cost."""
+"""Measure how long a model takes to write, how much it writes, and what its parts cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from methods.core.models import WritingModel
 
 BATCHES = (1, 32)
 CALLS = {1: 9, 32: 3}
-"""Of each batch; the first is not counted."""
+"""Calls of each batch size; the first is not counted."""
 
 
 @torch.no_grad()
@@ -37,11 +37,14 @@ def writing(model: WritingModel, data: Encoded, device: torch.device) -> dict[st
         seconds: list[float] = []
         lengths: list[int] = []
         for number in range(CALLS[size]):
+            # other texts each time
             first = number * size % max(1, len(data) - size)
             batch = data.batch(range(first, min(first + size, len(data))), device)
             written: list[list[int]] = []
             seconds.append(timed(partial(_write, model, batch, written)))
             lengths += [len(ids) for ids in written]
+
+        # the median but the first
         took = statistics.median(seconds[1:]) / min(size, len(data))
         usage[f"batch_{size}"] = {
             "ms_a_text": round(1000 * took, 2),
