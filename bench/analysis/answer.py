@@ -82,6 +82,7 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
         f"{called} {_keeps(choice, row, bool(kept), least)}"
         f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
     ]
+    sentences += [f"Suspect: {what}." for what in row.suspect]
     if _seeds(choice) == 1:
         sentences.append(ONE_SEED)
     return Answer(row, bool(kept), least, " ".join(sentences))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import factories
 import numpy as np
 import pytest
@@ -90,6 +92,15 @@ def test_what_distilling_adds_is_judged_by_its_interval(tmp_path, rows, teacher_
 def test_several_seeds_are_no_single_one(tmp_path):
     found, _ = asked(tmp_path, ["same"], seeds=(0, 1, 2))
     assert ONE_SEED not in found.sentence
+
+
+def test_a_class_that_the_taken_row_never_predicts_is_named(tmp_path):
+    (choice,) = choose(factories.ticket_store(tmp_path).root, {})
+    draw_means(choice.group, resample(choice.group, Store(tmp_path)))
+    dead = next(row for row in choice.candidates if row.label == "dead")
+    found = answer(replace(choice, candidates=(dead,)), {}, 332)
+    assert "Suspect: " in found.sentence
+    assert "never predicts" in found.sentence
 
 
 def test_the_sheet_has_every_row_the_best_first(tmp_path):
