@@ -3,6 +3,7 @@ choose, export, and say why."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 import methods
 from bench.analysis.answer import Answer, Tried, answer, sheet
 from bench.analysis.answer_page import Taken, page
-from bench.analysis.choose import Candidate, Choice, checked_limits, choose
+from bench.analysis.choose import LIMITS, Candidate, Choice, checked_limits, choose
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.files import slug, write_atomically
@@ -470,10 +471,26 @@ def _written(
     task = outcome.plan.tasks[0].name
     table = sheet(choice, session, tried)
     folder = outcome.plan.request.reports / slug(task)
-    command = f"python -m bench choose {question.tasks} --teacher {question.teacher}"
-    if question.extent != USUAL:
-        command += f" --{question.extent}"
-    body = page(task, choice, found, table, session, taken, said, [command])
+    body = page(task, choice, found, table, session, taken, said, [_command(question)])
     write_atomically(folder / "answer.md", body)
     write_atomically(folder / "answer.csv", to_csv(table).encode())
     return Answered(outcome, choice, found, taken, folder / "answer.md", folder / "answer.csv")
+
+
+def _command(question: Question) -> str:
+    """What was typed, but for folders of results."""
+    words = ["python", "-m", "bench", "choose", question.tasks, "--teacher", question.teacher]
+    if question.extent != USUAL:
+        words.append(f"--{question.extent}")
+    for name, value in question.budget.items():
+        if value is not None:
+            words += [LIMITS[name].option, f"{value:g}"]
+    for name in question.metric:
+        words += ["--metric", name]
+    if question.backend:
+        words += ["--backend", question.backend]
+    if question.threads:
+        words += ["--threads", str(question.threads)]
+    if question.batch != 1:
+        words += ["--batch", str(question.batch)]
+    return shlex.join(words)

@@ -66,7 +66,7 @@ def test_where_no_row_is_shown_to_keep_enough_the_best_one_is_taken_and_it_is_sa
     found, _ = asked(tmp_path, ["poor"], {"flops": 1.0})
     assert found.row.label == "poor"
     assert not found.keeps
-    assert "the most of all, which is not shown to be 97 %" in found.sentence
+    assert "the most of what fits, which is not shown to be 97 %" in found.sentence
 
 
 def test_nothing_fits(tmp_path):
