@@ -98,7 +98,9 @@ def _keeps(choice: Choice, row: Candidate, keeps: bool, least: float) -> str:
         return f"scores {score}"
     ends = f"{row.retained_low:.1f} to {row.retained_high:.1f}"
     said = f"keeps {row.retained:.1f} % of the teacher's score ({score}; 95 % interval {ends})"
-    return said if keeps else f"{said}, the most of what fits, which is not shown to be {least:g} %,"
+    return (
+        said if keeps else f"{said}, the most of what fits, which is not shown to be {least:g} %,"
+    )
 
 
 def _costs(choice: Choice, row: Candidate) -> str:
