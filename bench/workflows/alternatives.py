@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 import methods
-from bench.analysis.answer import Answer, Tried, answer, sheet
+from bench.analysis.answer import PLUS_INT8, Answer, Tried, answer, sheet
 from bench.analysis.answer_page import Taken, page
 from bench.analysis.choose import LIMITS, Candidate, Choice, checked_limits, choose
 from bench.data.own_tasks import expand, is_own, typed_tasks
@@ -31,7 +31,7 @@ from bench.plan.spelling import parse_methods
 from bench.plan.student_cells import check_row
 from bench.plan.untrained import graph_problem
 from bench.progress import Progress, duration
-from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER
+from bench.record.cell import CHECKPOINT, PREDICTIONS, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord, write_speed
 from bench.record.store import Store
@@ -212,7 +212,7 @@ def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str
     asked = [each for each in alternatives() if each.quick or question.extent != QUICK]
     rows = []
     left_out = []
-    typed = [f"{TEACHER}+{IN_8_BITS}"]
+    typed = [f"{TEACHER}{PLUS_INT8}"]
     for each in asked:
         (row,) = parse_methods(each.row)
         try:
@@ -223,7 +223,7 @@ def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str
         rows.append(each.row)
         typed.append(each.row)
         if not graph_problem(row, task.checkpoint):
-            typed.append(f"{each.row}+{IN_8_BITS}")
+            typed.append(f"{each.row}{PLUS_INT8}")
     count = len(SEEDS[question.extent])
     trained = f"trained with {count} seeds" if count > 1 else "trained with one seed"
     said = [f"{', '.join(rows)}: {trained}", *left_out]
