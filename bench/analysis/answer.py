@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.analysis.choose import EXACT, RETAINED, Candidate, Choice, cheapness
-from bench.record.cell import IN_8_BITS, TEACHER
+from bench.record.cell import TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
@@ -22,6 +22,10 @@ from bench.stats.form import SCORE
 from bench.stats.metrics import label_of, metric_of
 
 ONE_SEED = "One seed: no verdict about methods."
+PLUS_INT8 = "+int8"
+"""What stands behind a row in 8 bits."""
+ONNX_INT8 = "onnx-int8"
+"""The backend of such a row."""
 R2_TITLE = "R2"
 ERROR_TITLE = "mean absolute error"
 SHARE = 0.95
@@ -82,6 +86,7 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
         f"{called} {_keeps(choice, row, bool(kept), least)}"
         f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
     ]
+    sentences += [f"Suspect: {what}." for what in row.suspect]
     if _seeds(choice) == 1:
         sentences.append(ONE_SEED)
     return Answer(row, bool(kept), least, " ".join(sentences))
@@ -97,7 +102,9 @@ def _keeps(choice: Choice, row: Candidate, keeps: bool, least: float) -> str:
         return f"scores {score}"
     ends = f"{row.retained_low:.1f} to {row.retained_high:.1f}"
     said = f"keeps {row.retained:.1f} % of the teacher's score ({score}; 95 % interval {ends})"
-    return said if keeps else f"{said}, the most of all, which is not shown to be {least:g} %,"
+    return (
+        said if keeps else f"{said}, the most of what fits, which is not shown to be {least:g} %,"
+    )
 
 
 def _costs(choice: Choice, row: Candidate) -> str:
@@ -145,7 +152,7 @@ def _of_distilling(
 def _of_quantising(choice: Choice, row: Candidate) -> str:
     """The teacher in 8 bits, beside a distilled row that is taken."""
     for each in choice.candidates:
-        if each.label == f"{TEACHER}+{IN_8_BITS}":
+        if each.label == f"{TEACHER}{PLUS_INT8}":
             return f"int8 of the teacher scores {each.score:.1f} and costs {_size(each)}"
     return "int8 of the teacher does not fit"
 
@@ -259,9 +266,8 @@ def _runtimes(session: SpeedRecord | None) -> Iterator[tuple[str, Conditions]]:
 
 def _milliseconds(session: SpeedRecord | None, record: Record, conditions: Conditions) -> TableCell:
     """The median and the 95 % quantile of one batch; a dash where it was not timed."""
-    if record.point == IN_8_BITS:
-        is_onnx = conditions.backend == "onnx"
-        backend = f"onnx-{IN_8_BITS}" if is_onnx else ""
+    if record.row.endswith(PLUS_INT8):
+        backend = ONNX_INT8 if conditions.backend == "onnx" else ""
         conditions = conditions.model_copy(update={"backend": backend})
     timing = session.timing_of(row_as_typed(record.cell), conditions) if session else None
     if timing is None or not timing.seconds:

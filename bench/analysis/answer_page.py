@@ -64,6 +64,11 @@ def page(
         commands: what was typed.
     """
     group = choice.group
+    suspects = [
+        f"suspect: {group.called(row.label)}, {what}"
+        for row in choice.candidates
+        for what in row.suspect
+    ]
     sections = [
         Section("", [answer.sentence if answer else NO_ROW]),
         Section("Sheet", points=_notes(session), tables=[sheet]),
@@ -73,7 +78,7 @@ def page(
             [f"{group.called(row)}: {why}" for row, why in choice.left_out.items()],
         ),
         Section("F1 by class", tables=list(f1_by_class(group))),
-        Section("How sure", points=[*_how_sure(answer), *said, *warnings(group)]),
+        Section("How sure", points=[*_how_sure(answer), *said, *suspects, *warnings(group)]),
         Section("Command", commands=commands),
     ]
     text = to_page(f"What to do with the teacher of {task}", sections).decode()

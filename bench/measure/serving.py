@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,10 @@ from bench.measure.latency import Load, stopwatch, warm_up
 from bench.record.speed_sessions import OWN_RUNTIME, Conditions, Timing
 
 TORCH = "sdpa"
+FEWEST_ROUNDS = 20
+"""Of fewer there is no quantile of 95 %."""
+PATIENCE_SECONDS = 45.0
+"""After so much time with one number of threads :data:`FEWEST_ROUNDS` rounds are enough."""
 Call = Callable[[int], Any]
 """Answers the batch of this number."""
 
@@ -62,7 +67,7 @@ def time_served(
     Args:
         others: row -> what answers without a backend of ours; timed with one thread.
         load: batches of token ids and masks [B, L], all of ``batch`` examples.
-        rounds: how often each is timed with each number of threads.
+        rounds: how often each is timed with each number of threads; fewer on a busy machine.
 
     Returns:
         The timings of torch first, with the first number of threads.
@@ -85,9 +90,9 @@ def time_served(
                     ready += [
                         _Timed(Timing(system=row, conditions=own), others[row]) for row in others
                     ]
-                _in_turns(ready, len(load.batches), rounds)
+                for done in _in_turns(ready, len(load.batches), rounds):
+                    on_round(number * rounds + done, len(threads) * rounds)
                 timings += [each.timing for each in ready]
-                on_round(number + 1, len(threads))
         finally:
             torch.set_num_threads(usual)
     places = (TORCH, ONNX, INT8, OWN_RUNTIME)
@@ -126,8 +131,11 @@ def _answer(run: Any, load: Load, number: int) -> Any:
     return run(*load.batches[number])
 
 
-def _in_turns(ready: Sequence[_Timed], batches: int, rounds: int) -> None:
-    """Call each until its times are steady, then time all once a round, in the same order."""
+def _in_turns(ready: Sequence[_Timed], batches: int, rounds: int) -> Iterator[int]:
+    """Call each until its times are steady, then time all once a round, in the same order.
+
+    Yields the rounds that are done. On a busy machine, where a round may take seconds, fewer are.
+    """
     timed = stopwatch(torch.device("cpu"))
     sound = [each for each in ready if each.timing.status == "ok"]
     for each in sound:
@@ -136,9 +144,13 @@ def _in_turns(ready: Sequence[_Timed], batches: int, rounds: int) -> None:
         each.timing.warmup = warm_up(partial(_next, each.call, turns), timed)
 
     # then one call of each a round
+    begun = time.monotonic()
     for number in range(rounds):
         for each in sound:
             each.timing.seconds.append(timed(partial(each.call, number % batches)))
+        yield number + 1
+        if number + 1 >= FEWEST_ROUNDS and time.monotonic() - begun > PATIENCE_SECONDS:
+            return
 
 
 def _next(call: Call, turns: Any) -> Any:

@@ -3,6 +3,7 @@ choose, export, and say why."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +14,9 @@ from types import MappingProxyType
 import numpy as np
 
 import methods
-from bench.analysis.answer import Answer, Tried, answer, sheet
+from bench.analysis.answer import PLUS_INT8, Answer, Tried, answer, sheet
 from bench.analysis.answer_page import Taken, page
-from bench.analysis.choose import Candidate, Choice, checked_limits, choose
+from bench.analysis.choose import LIMITS, Candidate, Choice, checked_limits, choose
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.files import slug, write_atomically
@@ -30,7 +31,7 @@ from bench.plan.spelling import parse_methods
 from bench.plan.student_cells import check_row
 from bench.plan.untrained import graph_problem
 from bench.progress import Progress, duration
-from bench.record.cell import CHECKPOINT, IN_8_BITS, PREDICTIONS, TEACHER
+from bench.record.cell import CHECKPOINT, PREDICTIONS, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord, write_speed
 from bench.record.store import Store
@@ -211,7 +212,7 @@ def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str
     asked = [each for each in alternatives() if each.quick or question.extent != QUICK]
     rows = []
     left_out = []
-    typed = [f"{TEACHER}+{IN_8_BITS}"]
+    typed = [f"{TEACHER}{PLUS_INT8}"]
     for each in asked:
         (row,) = parse_methods(each.row)
         try:
@@ -222,7 +223,7 @@ def _planned(question: Question) -> tuple[Request, TaskPlan, list[str], list[str
         rows.append(each.row)
         typed.append(each.row)
         if not graph_problem(row, task.checkpoint):
-            typed.append(f"{each.row}+{IN_8_BITS}")
+            typed.append(f"{each.row}{PLUS_INT8}")
     count = len(SEEDS[question.extent])
     trained = f"trained with {count} seeds" if count > 1 else "trained with one seed"
     said = [f"{', '.join(rows)}: {trained}", *left_out]
@@ -470,10 +471,26 @@ def _written(
     task = outcome.plan.tasks[0].name
     table = sheet(choice, session, tried)
     folder = outcome.plan.request.reports / slug(task)
-    command = f"python -m bench choose {question.tasks} --teacher {question.teacher}"
-    if question.extent != USUAL:
-        command += f" --{question.extent}"
-    body = page(task, choice, found, table, session, taken, said, [command])
+    body = page(task, choice, found, table, session, taken, said, [_command(question)])
     write_atomically(folder / "answer.md", body)
     write_atomically(folder / "answer.csv", to_csv(table).encode())
     return Answered(outcome, choice, found, taken, folder / "answer.md", folder / "answer.csv")
+
+
+def _command(question: Question) -> str:
+    """What was typed, but for folders of results."""
+    words = ["python", "-m", "bench", "choose", question.tasks, "--teacher", question.teacher]
+    if question.extent != USUAL:
+        words.append(f"--{question.extent}")
+    for name, value in question.budget.items():
+        if value is not None:
+            words += [LIMITS[name].option, f"{value:g}"]
+    for name in question.metric:
+        words += ["--metric", name]
+    if question.backend:
+        words += ["--backend", question.backend]
+    if question.threads:
+        words += ["--threads", str(question.threads)]
+    if question.batch != 1:
+        words += ["--batch", str(question.batch)]
+    return shlex.join(words)

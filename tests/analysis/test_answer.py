@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import factories
 import numpy as np
 import pytest
@@ -64,7 +66,7 @@ def test_where_no_row_is_shown_to_keep_enough_the_best_one_is_taken_and_it_is_sa
     found, _ = asked(tmp_path, ["poor"], {"flops": 1.0})
     assert found.row.label == "poor"
     assert not found.keeps
-    assert "the most of all, which is not shown to be 97 %" in found.sentence
+    assert "the most of what fits, which is not shown to be 97 %" in found.sentence
 
 
 def test_nothing_fits(tmp_path):
@@ -90,6 +92,15 @@ def test_what_distilling_adds_is_judged_by_its_interval(tmp_path, rows, teacher_
 def test_several_seeds_are_no_single_one(tmp_path):
     found, _ = asked(tmp_path, ["same"], seeds=(0, 1, 2))
     assert ONE_SEED not in found.sentence
+
+
+def test_a_class_that_the_taken_row_never_predicts_is_named(tmp_path):
+    (choice,) = choose(factories.ticket_store(tmp_path).root, {})
+    draw_means(choice.group, resample(choice.group, Store(tmp_path)))
+    dead = next(row for row in choice.candidates if row.label == "dead")
+    found = answer(replace(choice, candidates=(dead,)), {}, 332)
+    assert "Suspect: " in found.sentence
+    assert "never predicts" in found.sentence
 
 
 def test_the_sheet_has_every_row_the_best_first(tmp_path):

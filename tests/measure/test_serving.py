@@ -70,6 +70,13 @@ def test_an_onnx_file_is_written_once_and_a_failure_is_told(monkeypatch):
     assert all(timing.seconds for timing in timings if timing.status == "ok")
 
 
+def test_a_busy_machine_is_timed_less_often(monkeypatch):
+    monkeypatch.setattr(serving, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(serving, "FEWEST_ROUNDS", 3)
+    (one, two) = timed([Served("teacher", tiny.classifier(), ("sdpa",))])
+    assert len(one.seconds) == len(two.seconds) == 3
+
+
 def test_a_batch_of_ones_own_is_the_main_one():
     timings = timed([Served("teacher", tiny.classifier(), ("sdpa",))], batch=4)
     assert main_conditions(session(timings)).batch == 4

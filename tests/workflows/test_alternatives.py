@@ -121,7 +121,9 @@ def test_a_tuned_classifier_is_quantised_and_not_distilled(bench, tuned):
     assert "nothing to do" in again.stderr
     assert again.returncode == 1
     assert again.stdout.startswith("No row fits.")
-    assert "--max-params" in Path("reports/runs/mine/answer.md").read_text()
+    page = Path("reports/runs/mine/answer.md").read_text()
+    assert "--quick --max-params 0.001 --metric accuracy" in page
+    assert "--max-params alone leaves out" in page
 
 
 def test_numbers_are_answered_in_their_units(bench, tmp_path, teacher_folder):
