@@ -290,6 +290,13 @@ def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
     return list(listed.values())
 
 
+def spelling_of_row(row: MethodRow | Checkpoint | Predictions | None) -> str:
+    """How a row is typed, one that is trained or a finished one; "" for the teacher."""
+    if row is None:
+        return ""
+    return row.spelling if isinstance(row, MethodRow) else row.asked
+
+
 @dataclass
 class Planned:
     """One cell and what the store knows of it."""
@@ -342,10 +349,8 @@ class Planned:
 
     @property
     def spelling(self) -> str:
-        """Of the row; "" for the teacher's own cell."""
-        if isinstance(self.row, MethodRow):
-            return self.row.spelling
-        return self.row.asked if self.row is not None else ""
+        """How its row is typed; "" for the teacher's own cell."""
+        return spelling_of_row(self.row)
 
 
 Student = tuple[Planned, ...]
@@ -439,10 +444,14 @@ class Plan:
     jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
     slowed: dict[int, float] = field(default_factory=dict)
-    """so many jobs at a time -> how many times longer each of their steps takes, because they share an accelerator"""
+    """so many jobs at a time -> how many times longer each of their steps takes, because they share an
+    accelerator"""
+    wanted: frozenset[str] = frozenset()
+    """keys of the steps whose folders are wanted for themselves, and not for a cell to do"""
 
     def __repr__(self) -> str:
-        return f"<Plan: {len(self.cells)} cells, {len(self.todo)} to do, about {duration(self.seconds)}>"
+        todo = f"{len(self.todo)} to do"
+        return f"<Plan: {len(self.cells)} cells, {todo}, about {duration(self.seconds)}>"
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -455,8 +464,9 @@ class Plan:
     @cached_property
     def todo_steps(self) -> list[Step]:
         """The steps that are to do: those that make records, and what they need and the cache has not."""
-        wanted: set[str] = set()
-        for step in reversed(list(self.steps.values())):  # whoever needs a step stands behind it
+        wanted = set(self.wanted)
+        # whoever needs a step stands behind it
+        for step in reversed(self.steps.values()):
             if step.slot is None or (step.key in wanted and not self.is_there(step.slot)):
                 wanted |= {step.key, *step.needs}
             else:

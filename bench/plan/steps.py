@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from bench.cache import Slot
@@ -136,25 +137,30 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
     return steps
 
 
-def keep_pretraining(plan: Plan) -> None:
-    """Leave of a plan the pre-training on text that tasks share: no cell, and nothing that is a task's own. What is to do of it is what
-    the cells to do need.
+def keep_pretraining(plan: Plan) -> Plan:
+    """The pre-training on text that the tasks of a plan share: no cell, and nothing that is a task's own.
+
+    What is to do of it is what the cells to do need.
 
     Raises:
         InputError: the rows have none.
     """
-    plan.artefacts = [
-        entry for entry in plan.artefacts if entry.task is None and entry.artefact.is_kept
-    ]
-    if not plan.artefacts:
+    shared = [entry for entry in plan.artefacts if entry.task is None and entry.artefact.is_kept]
+    if not shared:
         raise InputError(
             f"--methods {plan.request.methods}: none of these rows has a pre-training on text"
         )
-    todo = {
-        step.key: step for step in plan.todo_steps if step.kind == ARTEFACT_STEP and not step.tasks
-    }
-    plan.steps, plan.cells, plan.jobs_description = todo, [], ""
-    plan.costs = {key: plan.costs[key] for key in todo}
-    for task in plan.tasks:
-        task.outputs = None
-    vars(plan)["todo_steps"] = list(todo.values())
+    steps = {}
+    for step in plan.todo_steps:
+        if step.kind == ARTEFACT_STEP and not step.tasks:
+            steps[step.key] = step
+    return replace(
+        plan,
+        tasks=[replace(task, outputs=None) for task in plan.tasks],
+        artefacts=shared,
+        cells=[],
+        steps=steps,
+        costs={key: plan.costs[key] for key in steps},
+        wanted=frozenset(steps),
+        jobs_description="",
+    )
