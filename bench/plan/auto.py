@@ -55,13 +55,7 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
         return replace(request, **_of_fields(REAL, open_fields))
 
     # else the offline pair, and why
-    why = "the hub does not answer, and the real thing was not downloaded before"
-    if request.device == "cpu":
-        why = "--device cpu was typed"
-    elif not accelerator:
-        why = "there is no accelerator"
-    elif request.offline:
-        why = "--offline was typed"
+    why = _why_offline(request, accelerator)
     if request.data == AUTO:
         _refuse_generated_data(request, brought, why)
     chosen = " and ".join(f"{name} {OFFLINE[name]}" for name in open_fields)
@@ -69,6 +63,17 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
     note = f"{why}, so auto chose {chosen}. For the real thing type {options}"
     request = replace(request, notes=(*request.notes, note))
     return replace(request, **_of_fields(OFFLINE, open_fields))
+
+
+def _why_offline(request: Request, accelerator: bool) -> str:
+    """Why the real data and teacher are not chosen."""
+    if request.device == "cpu":
+        return "--device cpu was typed"
+    if not accelerator:
+        return "there is no accelerator"
+    if request.offline:
+        return "--offline was typed"
+    return "the hub does not answer, and the real thing was not downloaded before"
 
 
 def _of_fields(values: dict[str, str], names: Sequence[str]) -> dict[str, Any]:

@@ -98,9 +98,7 @@ def build(request: Request) -> Plan:
     for row in rows:
         if row.method.multitask:
             cells += stored.planned_students(row, student_cells(row, tasks, request, planner))
-    for task in tasks:
-        if rows or task.teacher.origin == "fine-tuned":
-            check_labels(task)
+    _check_all_labels(tasks, rows)
 
     # what a reader should know
     notes += nameless_labels(tasks, cells)
@@ -211,6 +209,13 @@ def _teacher_cell(task: TaskPlan) -> Cell:
         settings={"origin": task.teacher.origin},
         recipe=task.teacher_recipe.as_dict(),
     )
+
+
+def _check_all_labels(tasks: Sequence[TaskPlan], rows: Sequence[MethodRow]) -> None:
+    """Raises InputError where a student or a teacher is trained on examples of one label."""
+    for task in tasks:
+        if rows or task.teacher.origin == "fine-tuned":
+            check_labels(task)
 
 
 def _outline_notes(

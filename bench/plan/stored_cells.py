@@ -59,10 +59,11 @@ class StoredCells:
         again = self.request.rerun or (self.request.rerun_stale and code_state == STALE)
         # metrics are not in the key: stored answers are scored again, or the row is trained again
         rescored_by: tuple[str, ...] = ()
-        task = next((each.task for each in self.tasks if each.name == cell.tasks[0]), None)
-        if not again and task is not None and _needs_other_scores(record, task):
-            rescored_by = _metrics_from_answers(record, task, self.store)
-            again = not rescored_by
+        if not again:
+            task = self._task_of(cell)
+            if _needs_other_scores(record, task):
+                rescored_by = _metrics_from_answers(record, task, self.store)
+                again = not rescored_by
 
         # a model that is scored in 8 bits too has two records
         in_8_bits = (spelling_of_row(row) or TEACHER) in self.in_8_bits
@@ -83,6 +84,10 @@ class StoredCells:
             has_full_record=not again and is_ok,
             rescored_by=rescored_by,
         )
+
+    def _task_of(self, cell: Cell) -> Task:
+        """The task of a cell, the first one of several."""
+        return next(each.task for each in self.tasks if each.name == cell.tasks[0])
 
     def planned_students(
         self,
