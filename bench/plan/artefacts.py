@@ -1,6 +1,8 @@
-"""What the rows of a plan ask for: each artefact with its key, and what it is made from, known before it is made.
+"""What the rows of a plan ask for: each artefact with its key, and what it is made from, known
+before it is made.
 
-The keys of its inputs are found here; ``bench/make/artefact.py`` finds the inputs themselves when an artefact is made.
+The keys of its inputs are found here; ``bench/make/artefact.py`` finds the inputs themselves when
+an artefact is made.
 """
 
 from __future__ import annotations
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 
 CORPUS_VERSION = 1
 DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 100_000, 4_000_000
-"""Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says else."""
+"""Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says
+else."""
 
 
 class ArtefactPlanner:
-    """Every artefact that the rows of a request ask for; what one is made from is entered before it."""
+    """Every artefact that the rows of a request ask for; what one is made from is entered before
+    it."""
 
     def __init__(
         self,
@@ -62,7 +66,8 @@ class ArtefactPlanner:
     def add(
         self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None
     ) -> ArtefactPlan:
-        """The plan of an artefact; it and what it is made from are entered where they are not there.
+        """The plan of an artefact; it and what it is made from are entered where they are not
+        there.
 
         Args:
             checkpoint: the teacher's.
@@ -129,11 +134,12 @@ class ArtefactPlanner:
         return DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET
 
     def _text_recipe(self, entry: ArtefactPlan) -> Recipe:
-        """With `paper` each stage on text trains by the numbers of its own paper; where no stage says any, there is one artefact for
-        both recipes.
+        """With `paper` each stage on text trains by the numbers of its own paper; where no stage
+        says any, there is one artefact for both recipes.
 
         Raises:
-            InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
+            InputError: a stage names an optimiser that is not there, or that cannot do what the
+                stage asks.
         """
         stages = tuple(entry.artefact.stages(entry.setup({})))
         recipe = replace(
@@ -171,14 +177,15 @@ class ArtefactPlanner:
                 other.kind == "fine_tuned" for other in sources(entry.artefact, checkpoint.config)
             )
             raise InputError(
-                f"{entry.artefact.words}: teachers that come tuned are one a task, no ensemble of {members}; "
-                f"name a checkpoint without a head as --teacher"
+                f"{entry.artefact.words}: teachers that come tuned are one a task, no ensemble of "
+                f"{members}; name a checkpoint without a head as --teacher"
             )
         return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
 
 
 def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
-    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its masked-language head; nothing where one is missing."""
+    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its
+    masked-language head; nothing where one is missing."""
     if not artefact.in_checkpoint:
         return {}
     with safe_open(weights, framework="numpy") as file:

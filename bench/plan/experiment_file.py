@@ -1,4 +1,5 @@
-"""Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its tasks. docs/experiments.md has all keys."""
+"""Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its
+tasks. docs/experiments.md has all keys."""
 
 from __future__ import annotations
 
@@ -35,9 +36,11 @@ class TableSpec(TypedFile):
     absent: dict[str, str] = Field(default_factory=dict)
     summed: Literal["mean", "median", "best"] = "mean"
     trials: int | None = Field(None, strict=True, ge=2)
-    """so many trials of each row on held-out training examples; the best is trained with all seeds, as ``tune`` does"""
+    """so many trials of each row on held-out training examples; the best is trained with all
+    seeds, as ``tune`` does"""
     search: tuple[str, ...] = ()
-    """what these vary: ``pace`` for the learning rate, settings of the methods; all that they offer where none is named"""
+    """what these vary: ``pace`` for the learning rate, settings of the methods; all that they
+    offer where none is named"""
 
     @property
     def papers(self) -> tuple[str, ...]:
@@ -64,7 +67,8 @@ class TableSpec(TypedFile):
         """
         if ALL in self.methods:
             raise InputError(
-                f"table {self.name}: `all` names no row that settings or labels could be of; list the rows"
+                f"table {self.name}: `all` names no row that settings or labels could be of; list "
+                "the rows"
             )
         return [
             (text, _parsed(text)) for text in self.methods if text.split(":")[0] not in FINISHED
@@ -190,7 +194,8 @@ class Experiment(TypedFile):
     expected: str = ""
     """how far from the printed numbers its own are expected, and why"""
     printed_numbers: str = ""
-    """a CSV file beside this one, with printed numbers of papers that do not come with the package"""
+    """a CSV file beside this one, with printed numbers of papers that do not come with the
+    package"""
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -208,7 +213,8 @@ class Experiment(TypedFile):
         )
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:
-        """The tables named (all, if none is), with only the tasks named; tables left without a task are gone.
+        """The tables named (all, if none is), with only the tasks named; tables left without a task
+        are gone.
 
         Raises:
             InputError: a table that is not there, or a task that none of these tables has.
@@ -292,10 +298,12 @@ class Experiment(TypedFile):
         return named
 
     def requests_of(self, table: TableSpec) -> list[TableRequest]:
-        """The requests that make a table: one where all of its rows and tasks have the same settings.
+        """The requests that make a table: one where all of its rows and tasks have the same
+        settings.
 
         Raises:
-            InputError: a row, a task or a label that is not there, or settings that do not fit their row.
+            InputError: a row, a task or a label that is not there, or settings that do not fit
+                their row.
         """
         rows = table.rows()
         labels = _labels(table, [row for _, members in rows for row in members])
@@ -320,7 +328,8 @@ class Experiment(TypedFile):
                 by_settings.setdefault((tuple(sorted(options.items())), spelled), []).append(typed)
             if len(by_settings) > 1 and members[0].method.multitask:
                 raise InputError(
-                    f"{members[0].spelling} is one student of all tasks: settings of some of them cannot be its own"
+                    f"{members[0].spelling} is one student of all tasks: settings of some of them "
+                    "cannot be its own"
                 )
             for (asked_options, spelled), tasks in by_settings.items():
                 with_settings = _parsed(spelled)
@@ -332,8 +341,8 @@ class Experiment(TypedFile):
                     name = labels[plain.spelling]
                     if called.setdefault(row.spelling, name) != name:
                         raise InputError(
-                            f"table {table.name}: with its settings {name[0]} on {', '.join(tasks)} is its other row "
-                            f"{row.spelling}"
+                            f"table {table.name}: with its settings {name[0]} on "
+                            f"{', '.join(tasks)} is its other row {row.spelling}"
                         )
                 asked.setdefault((asked_options, tuple(tasks)), []).append(spelled)
         if given := [text for text in table.methods if text.split(":")[0] in FINISHED]:
@@ -391,7 +400,8 @@ def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """Raises InputError: no such file, not TOML, a field that does not fit, or settings of something that it does not have."""
+    """Raises InputError: no such file, not TOML, a field that does not fit, or settings of
+    something that it does not have."""
     said = f"--experiment {path}"
     experiment = checked(Experiment, toml_of(path, said), said)
     names = [table.name for table in experiment.table]
@@ -417,7 +427,8 @@ def read_experiment(path: Path) -> Experiment:
                     f"table {table.name}: printed rows are of a paper; add the key paper"
                 )
         for number, entry in enumerate(experiment.settings):
-            # each name is looked for in what the names before it leave, so the message names the first that fits nothing
+            # each name is looked for in what the names before it leave, so the message names the
+            # first that fits nothing
             where = f"settings.{number + 1}"
             _check_known(f"table for {where}", entry.tables, names)
             tables = [

@@ -1,4 +1,5 @@
-"""What was typed for a record: the request whose plan has its cell, and the options of its data, task and teacher. No torch."""
+"""What was typed for a record: the request whose plan has its cell, and the options of its data,
+task and teacher. No torch."""
 
 from __future__ import annotations
 
@@ -23,15 +24,17 @@ from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
 
 
 def spelling_of(cell: Cell) -> str:
-    """How to type the row of a cell, without the pace of its learning rate, which is in no setting."""
+    """How to type the row of a cell, without the pace of its learning rate, which is in no
+    setting."""
     return spell(cell.method, cell.settings, defaults(method_class(cell.method)), cell.dropped)
 
 
 def request_from_record(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
     """The request whose plan contains this record's cell.
 
-    Row, tasks, seeds and the options of the training are read from the record, unless ``typed`` names them, and how much text was
-    read, unless ``request`` says it. Data, teacher, corpus and device are those of ``request``.
+    Row, tasks, seeds and the options of the training are read from the record, unless ``typed``
+    names them, and how much text was read, unless ``request`` says it. Data, teacher, corpus and
+    device are those of ``request``.
 
     Args:
         typed: names of the request's fields that somebody typed.
@@ -109,7 +112,8 @@ def _asked(cell: Cell) -> dict[str, Any]:
 
 
 def _row(cell: Cell) -> str:
-    """How to type the row; "" for a teacher, and for a finished row, whose folder is in no record."""
+    """How to type the row; "" for a teacher, and for a finished row, whose folder is in no
+    record."""
     if cell.method in (TEACHER, *FINISHED):
         return ""
     label = cell.label
@@ -126,7 +130,8 @@ def is_own(slug: str) -> bool:
 
 
 def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
-    """How a task was typed: one's own by its file, as its records name it, else called like the task."""
+    """How a task was typed: one's own by its file, as its records name it, else called like the
+    task."""
     if not is_own(slug) or task in KNOWN:
         return task
     return next(
@@ -145,7 +150,8 @@ def scoring_again(cell: Cell) -> str:
 
 
 def source_options(slug: str, teacher: str, base: str) -> list[str]:
-    """The embedded teacher is known by its weights, since a folder may have any name; the data of a task of one's own by its file."""
+    """The embedded teacher is known by its weights, since a folder may have any name; the data
+    of a task of one's own by its file."""
     facts = data_facts(slug)
     data = {OWN: "", SAMPLE: requests.SAMPLE, HUB: requests.HUB}.get(facts.source, facts.folder)
     named = requests.EMBEDDED if (teacher, base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else teacher

@@ -151,7 +151,8 @@ class TaskPlan:
         labelled = next(each for each in self.task.evaluation if each.labelled)
         if self.rule == "dev":
             return self.evaluation[labelled.name]
-        return self.source.source.load(self.task, labelled).halves()[0]  # type: ignore[attr-defined]
+        whole = self.source.source.load(self.task, labelled)  # type: ignore[attr-defined]
+        return whole.halves()[0]
 
     def __getstate__(self) -> dict[str, Any]:
         texts = ("train", "evaluation", "selection_split")

@@ -48,9 +48,10 @@ _fields: dict[str, Any] = {
     **{name: (choices | None, None) for name, choices in CHOICES.items()},
 }
 StageNumbers: Any = create_model("StageNumbers", __base__=TypedFile, **_fields)
-"""A row's own numbers for one of its method's stages, as a spelling (``name:stage.epochs=50``) and a file have them. They go in the place
-of those that the method's file takes from its paper (``Stage.paper``), so they need the recipe ``paper``. They count among the row's
-settings: they are in its name and in the key of its records."""
+"""A row's own numbers for one of its method's stages, as a spelling (``name:stage.epochs=50``)
+and a file have them. They go in the place of those that the method's file takes from its paper
+(``Stage.paper``), so they need the recipe ``paper``. They count among the row's settings: they
+are in its name and in the key of its records."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ class MethodRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of them; of those that joined the method later only what was changed (methods.core.settings.added_setting)."""
+        """All of them; of those that joined the method later only what was changed
+        (methods.core.settings.added_setting)."""
         values = {field: vars(self.method)[field.name] for field in fields(self.method)}
         own = {
             f.name: value
@@ -110,9 +112,11 @@ class TypedRows(NamedTuple):
     rows: list[MethodRow]
     """to train"""
     given: list[str]
-    """those that are finished: ``checkpoint:PATH``, a folder with a classifier or with one a task, and ``predictions:PATH``"""
+    """those that are finished: ``checkpoint:PATH``, a folder with a classifier or with one a
+    task, and ``predictions:PATH``"""
     in_8_bits: frozenset[str]
-    """spellings of those that had ``+int8``; the teacher, which is always scored, may be among them"""
+    """spellings of those that had ``+int8``; the teacher, which is always scored, may be among
+    them"""
     spellings: list[str]
     """of all"""
     by_all: frozenset[str]
@@ -122,7 +126,8 @@ class TypedRows(NamedTuple):
 def parse_rows(text: str) -> TypedRows:
     """
     Raises:
-        InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8 bits.
+        InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8
+            bits.
     """
     trained, given, in_8_bits, named, spellings = (
         list[str](),
@@ -142,7 +147,8 @@ def parse_rows(text: str) -> TypedRows:
                 raise InputError(f"{part}: add the folder of {what}: {name}:PATH")
             if row != part and name != CHECKPOINT:
                 raise InputError(
-                    f"{part}: predictions are no model that could be quantised; leave out {PLUS_INT8}"
+                    f"{part}: predictions are no model that could be quantised; leave out "
+                    f"{PLUS_INT8}"
                 )
             given.append(row)
             spelled = [row]
@@ -166,10 +172,11 @@ def parse_rows(text: str) -> TypedRows:
 def parse_methods(text: str) -> list[MethodRow]:
     """``"one,other:ablate"`` -> rows, in order, without repeats.
 
-    Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
-    ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
-    stages (:data:`StageNumbers`). Their order does not matter.
-    ``mine:Mine`` is a class in a file of the current folder. ``all`` means every method that ships with the project.
+    Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning
+    rate), ``-term`` drops a term (and all below it, ``-dis`` drops ``dis.adv``), ``ablate`` adds
+    every row w/o X of the method, ``stage.epochs=10`` is a number of one of its stages
+    (:data:`StageNumbers`). Their order does not matter. ``mine:Mine`` is a class in a file of the
+    current folder. ``all`` means every method that ships with the project.
 
     Raises:
         InputError: naming the nearest thing that exists.
@@ -228,7 +235,8 @@ def _rows(text: str) -> list[MethodRow]:
         raise InputError(f"{name} names no ablations; {instead}")
     rows = [full]
     for label, suffix in method.ablations.items():
-        # what the ablation sets goes before what was typed; one that changes nothing of this row is no row of its own
+        # what the ablation sets goes before what was typed; one that changes nothing of this row is
+        # no row of its own
         changed = {part.partition("=")[0] for part in suffix.split(":") if "=" in part}
         row = parse_one(
             ":".join([name, *(part for part in own if part.partition("=")[0] not in changed)])
@@ -245,13 +253,15 @@ def parse_one(text: str) -> MethodRow:
     name = method_name(text)
     if "ablate" in parts:
         raise InputError(
-            f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}"
+            f"{text}: ablate means several rows; name one row here, like "
+            f"{text.replace(':ablate', '')}"
         )
     return parse_of(method_class(name), name + text.removeprefix(typed))
 
 
 def method_name(text: str) -> str:
-    """The registered name of a row's method, typed in capitals or not; ``module:Class`` as it is. Imports no method.
+    """The registered name of a row's method, typed in capitals or not; ``module:Class`` as it is.
+    Imports no method.
 
     Raises:
         InputError: no such method, or a row that is not trained here.
@@ -259,7 +269,8 @@ def method_name(text: str) -> str:
     name = split_row(text)[0]
     if name in FINISHED:
         raise InputError(
-            f"{text}: a finished model or its predictions have no settings and are not trained; name a method that is trained here"
+            f"{text}: a finished model or its predictions have no settings and are not trained; "
+            "name a method that is trained here"
         )
     if name == ALL:
         raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")
@@ -276,14 +287,15 @@ def method_name(text: str) -> str:
         raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
     if text.partition(":")[2] and file_of(name):
         raise InputError(
-            f"{text}: {name} is a module; name a class in it, which begins with a capital: {name}:{name.capitalize()}"
+            f"{text}: {name} is a module; name a class in it, which begins with a capital: "
+            f"{name}:{name.capitalize()}"
         )
     raise unknown("method", name, [*known, ALL])
 
 
 def check_names(text: str) -> None:
-    """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
-    are looked at, and no registered method."""
+    """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes
+    of one's own, after all names are looked at, and no registered method."""
     typed = [part.removesuffix(PLUS_INT8) for part in comma_separated(text) if part != TEACHER_TOO]
     rows = [part for part in typed if part != ALL and split_row(part)[0] not in FINISHED]
     for name in [method_name(row) for row in rows]:
@@ -292,7 +304,8 @@ def check_names(text: str) -> None:
 
 
 def parse_of(method: type, text: str) -> MethodRow:
-    """One spelling without ``ablate``, read with this class; the method's name is only used in messages and in the row's spelling.
+    """One spelling without ``ablate``, read with this class; the method's name is only used in
+    messages and in the row's spelling.
 
     Raises:
         InputError: as :func:`parse_methods`.
@@ -300,7 +313,8 @@ def parse_of(method: type, text: str) -> MethodRow:
     name, parts = split_row(text)
     if not isinstance(method, type) or not is_dataclass(method):
         raise InputError(
-            f"{name}: {getattr(method, '__name__', method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
+            f"{name}: {getattr(method, '__name__', method)} is no dataclass; write "
+            "@dataclass(frozen=True) above the class of the method"
         )
     from methods.api import missing_members
 
@@ -322,7 +336,8 @@ def parse_of(method: type, text: str) -> MethodRow:
             pace = float(convert(f"{text}: {PACE}", value, float))
             if not 0 < pace < 1000:
                 raise InputError(
-                    f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below 1000"
+                    f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 "
+                    "and below 1000"
                 )
         elif equals and "." in key:
             numbers[key] = _stage_number(name, key, value)
@@ -372,7 +387,8 @@ def _stage_number(where: str, name: str, text: str) -> Any:
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of a registered method, or of ``module:Class``, which may be a file of the current folder.
+    """The class of a registered method, or of ``module:Class``, which may be a file of the current
+    folder.
 
     Raises:
         InputError: no such method, or it cannot be imported, or it is not written for the contract.
@@ -467,7 +483,8 @@ def convert(name: str, text: str, hint: Any) -> Any:
         raise InputError(f"{name}={text}: expected true or false")
     if hint not in (int, float, str):
         raise InputError(
-            f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or Literal"
+            f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or "
+            "Literal"
         )
     try:
         value = hint(text)
