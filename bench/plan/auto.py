@@ -39,7 +39,7 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
 
     # whether the real pair is within reach
     accelerator = request.device != "cpu" and torch.accelerator.is_available()
-    is_real = accelerator and (_is_cached(request) or (not request.offline and _hub_answers()))
+    is_real = accelerator and _is_within_reach(request)
     # where every task is a file, the data decide alone what is read where its texts are too short
     if request.data == AUTO and all(map(is_own, typed_tasks(request.tasks))):
         request = replace(request, data=HUB if is_real else SAMPLE)
@@ -98,6 +98,11 @@ def _refuse_generated_data(request: Request, brought: Sequence[str], why: str) -
             f"{brought[0]}: {why}, so --data auto would mean generated sentences; add --data hub "
             "(GLUE) or --data sample (the generated ones)"
         )
+
+
+def _is_within_reach(request: Request) -> bool:
+    """Whether the real data and teacher can be read: they are here, or the hub answers."""
+    return _is_cached(request) or (not request.offline and _hub_answers())
 
 
 def _is_cached(request: Request) -> bool:

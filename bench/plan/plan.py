@@ -419,7 +419,10 @@ class Step:
         needs = dict.fromkeys(
             key for student in students for planned in student for key in planned.needs
         )
-        key = digest([[planned.key for planned in student] for student in students])
+        keys = []
+        for student in students:
+            keys.append([planned.key for planned in student])
+        key = digest(keys)
         return replace(self, key=key, students=tuple(students), needs=tuple(needs))
 
 

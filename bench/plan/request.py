@@ -84,8 +84,8 @@ SOURCES = (
     "<task>/<split>-00000-of-00001.parquet."
 )
 TEACHERS = (
-    "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model from "
-    "a package)."
+    "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model "
+    "from a package)."
 )
 IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
 

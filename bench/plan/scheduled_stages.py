@@ -48,13 +48,13 @@ def kept_terms(stage: Stage, dropped: Sequence[str]) -> dict[str, Term]:
     return {
         name: term
         for name, term in stage.terms.items()
-        if term.weight != 0 and not any(_is_dropped(name, drop) for drop in dropped)
+        if term.weight != 0 and not _is_dropped(name, dropped)
     }
 
 
-def _is_dropped(term: str, drop: str) -> bool:
-    """Whether a term is the one that is dropped, or below it."""
-    return term == drop or term.startswith(drop + ".")
+def _is_dropped(term: str, dropped: Sequence[str]) -> bool:
+    """Whether a term is one of those that are dropped, or below one."""
+    return any(term == drop or term.startswith(drop + ".") for drop in dropped)
 
 
 def schedule_stages(
@@ -105,7 +105,7 @@ def _check_dropped(stages: Sequence[Stage], dropped: Sequence[str]) -> None:
     """Raises CellError where a dropped term is in no stage."""
     there = {term for stage in stages for term in stage.terms}
     for drop in dropped:
-        if not any(_is_dropped(term, drop) for term in there):
+        if not any(_is_dropped(term, [drop]) for term in there):
             raise CellError(
                 f"there is no term {drop} to drop here; its terms are: {', '.join(sorted(there))}"
             )

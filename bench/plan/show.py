@@ -259,31 +259,34 @@ def as_json(plan: Plan) -> dict[str, object]:
     """The same for programs: the cells, and the steps that are to do, in the order in which one
     process makes them."""
     todo = {step.key for step in plan.todo_steps}
-    cells = [
-        {
-            "key": planned.key,
-            "row": planned.cell.label,
-            "in_8_bits": planned.in_8_bits,
-            "tasks": planned.cell.tasks,
-            "seed": planned.cell.seed,
-            "state": state(planned),
-            "code": planned.code_state,
-        }
-        for planned in plan.cells
-    ]
-    steps = [
-        {
-            "key": step.key,
-            "kind": step.kind,
-            "title": step.title,
-            "needs": [key for key in step.needs if key in todo],
-            "cells": [planned.key for planned in step.cells],
-            "seconds": round(plan.costs[step.key].seconds, 1),
-            "memory_bytes": plan.costs[step.key].memory,
-            "disk_bytes": plan.costs[step.key].disk,
-        }
-        for step in plan.todo_steps
-    ]
+    cells = []
+    for planned in plan.cells:
+        cells.append(
+            {
+                "key": planned.key,
+                "row": planned.cell.label,
+                "in_8_bits": planned.in_8_bits,
+                "tasks": planned.cell.tasks,
+                "seed": planned.cell.seed,
+                "state": state(planned),
+                "code": planned.code_state,
+            }
+        )
+    steps = []
+    for step in plan.todo_steps:
+        cost = plan.costs[step.key]
+        steps.append(
+            {
+                "key": step.key,
+                "kind": step.kind,
+                "title": step.title,
+                "needs": [key for key in step.needs if key in todo],
+                "cells": [planned.key for planned in step.cells],
+                "seconds": round(cost.seconds, 1),
+                "memory_bytes": cost.memory,
+                "disk_bytes": cost.disk,
+            }
+        )
     return {
         "cells": cells,
         "steps": steps,

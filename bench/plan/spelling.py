@@ -74,13 +74,12 @@ class MethodRow:
     def settings(self) -> dict[str, Any]:
         """All of them; of those that joined the method later only what was changed
         (methods.core.settings.added_setting)."""
-        values = {field: vars(self.method)[field.name] for field in fields(self.method)}
-        own = {
-            f.name: value
-            for f, value in values.items()
-            if not f.metadata.get("later") or value != f.default
-        }
-        return own | dict(self.stage_overrides)
+        settings = {}
+        for field in fields(self.method):
+            value = getattr(self.method, field.name)
+            if not field.metadata.get("later") or value != field.default:
+                settings[field.name] = value
+        return settings | dict(self.stage_overrides)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         """The method's stages, with the row's own numbers in the place of those of its paper.
@@ -99,11 +98,11 @@ class MethodRow:
         for name in own:
             if name not in there:
                 raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
-        return (
-            [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages]
-            if own
-            else stages
-        )
+        if not own:
+            return stages
+        return [
+            replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages
+        ]
 
 
 class TypedRows(NamedTuple):
@@ -129,13 +128,11 @@ def parse_rows(text: str) -> TypedRows:
         InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8
             bits.
     """
-    trained, given, in_8_bits, named, spellings = (
-        list[str](),
-        list[str](),
-        set[str](),
-        set[str](),
-        list[str](),
-    )
+    trained: list[str] = []
+    given: list[str] = []
+    spellings: list[str] = []
+    in_8_bits: set[str] = set()
+    named: set[str] = set()  # of those, the ones that are asked for without all+int8
     for part in comma_separated(text):
         row = part.removesuffix(PLUS_INT8)
         name, _, path = row.partition(":")
@@ -156,8 +153,10 @@ def parse_rows(text: str) -> TypedRows:
             trained.append(row)
             spelled = [each.spelling for each in parse_methods(row)]
         spellings += spelled
-        in_8_bits |= set(spelled) if row != part else set()
-        named |= set(spelled) if row not in (part, ALL) else set()
+        if row != part:
+            in_8_bits.update(spelled)
+            if row != ALL:
+                named.update(spelled)
     # none: teachers and finished models alone
     rows = parse_methods(",".join(trained)) if trained else []
     return TypedRows(
@@ -205,16 +204,17 @@ def drop_unusable(
     Raises:
         InputError: a row that was named does not.
     """
-    kept, left = [], []
+    kept = []
+    left = []
     for row in rows:
         try:
             check(row)
             kept.append(row)
         except (ValueError, InputError) as error:
             if not row.from_all:
-                raise InputError(
-                    str(error) if isinstance(error, InputError) else f"{row.spelling}: {error}"
-                ) from None
+                if isinstance(error, InputError):
+                    raise InputError(str(error)) from None
+                raise InputError(f"{row.spelling}: {error}") from None
             left.append(f"{row.spelling}{point} is left out of `--methods all{point}`: {error}")
     return kept, left
 
@@ -328,36 +328,21 @@ def parse_of(method: type, text: str) -> MethodRow:
     given: set[str] = set()
     for part in parts:
         key, equals, value = part.partition("=")
-        if equals and key in given:
+        if not equals:
+            dropped.add(_dropped_term(text, method, part))
+            continue
+        if key in given:
             raise InputError(f"{text}: {key} is given twice")
         given.add(key)
         # a method's own setting of this name comes first
-        if key == PACE and equals and PACE not in offered:
-            pace = float(convert(f"{text}: {PACE}", value, float))
-            if not 0 < pace < 1000:
-                raise InputError(
-                    f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 "
-                    "and below 1000"
-                )
-        elif equals and "." in key:
+        if key == PACE and PACE not in offered:
+            pace = _pace(text, value)
+        elif "." in key:
             numbers[key] = _stage_number(name, key, value)
-        elif part.startswith("-") and not equals:
-            known = sorted({*method.terms, *(term.split(".")[0] for term in method.terms)})  # type: ignore[attr-defined]
-            if part[1:] not in known:
-                raise unknown(f"term of {name}", part[1:], known)
-            dropped.add(part[1:])
-        elif equals and key in offered:
+        elif key in offered:
             settings[key] = convert(f"{name}:{key}", value, offered[key])
-        elif equals:
-            raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
         else:
-            near = nearest(part, [*offered, "ablate"])
-            hint = (
-                f"; did you mean {near + ('=...' if near != 'ablate' else '')!r}?" if near else ""
-            )
-            raise InputError(
-                f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}"
-            )
+            raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
     try:
         plain = method(**settings)
     except ValueError as error:
@@ -367,6 +352,43 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
+
+
+def _dropped_term(text: str, method: Any, part: str) -> str:
+    """The term that ``-term`` drops.
+
+    Raises:
+        InputError: the method has no such term, or ``part`` is something else.
+    """
+    name = split_row(text)[0]
+    if not part.startswith("-"):
+        near = nearest(part, [*settings_of(method), "ablate"])
+        hint = ""
+        if near:
+            typed = near if near == "ablate" else f"{near}=..."
+            hint = f"; did you mean {typed!r}?"
+        raise InputError(f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}")
+    # a term, or all below a name
+    above = [term.split(".")[0] for term in method.terms]
+    known = sorted({*method.terms, *above})
+    if part[1:] not in known:
+        raise unknown(f"term of {name}", part[1:], known)
+    return part[1:]
+
+
+def _pace(text: str, value: str) -> float:
+    """What ``pace=`` multiplies the learning rate with.
+
+    Raises:
+        InputError: no number, or one that makes no sense.
+    """
+    pace = float(convert(f"{text}: {PACE}", value, float))
+    if not 0 < pace < 1000:
+        raise InputError(
+            f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below "
+            "1000"
+        )
+    return pace
 
 
 def _stage_number(where: str, name: str, text: str) -> Any:

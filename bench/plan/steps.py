@@ -67,7 +67,11 @@ def _trainings_to_do(plan: Plan) -> list[Training]:
     for planned in plan.cells:
         if planned.is_trained:
             trainings.setdefault(planned.train_key, []).append(planned)
-    return [cells for cells in trainings.values() if any(planned.is_todo for planned in cells)]
+    todo = []
+    for cells in trainings.values():
+        if any(planned.is_todo for planned in cells):
+            todo.append(cells)
+    return todo
 
 
 def _alike(trainings: Sequence[Training], task: TaskPlan) -> list[list[Training]]:
