@@ -1,10 +1,13 @@
-"""What the rows of a plan ask for: each artefact with its key, and what it is made from, known before it is made.
+"""What the rows of a plan ask for: each artefact with its key, and what it is made from, known
+before it is made.
 
-The keys of its inputs are found here; ``bench/make/artefact.py`` finds the inputs themselves when an artefact is made.
+The keys of its inputs are found here; ``bench/make/artefact.py`` finds the inputs themselves when
+an artefact is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -38,12 +41,15 @@ if TYPE_CHECKING:
     from methods.core.artefacts import Artefact, Source
 
 CORPUS_VERSION = 1
-DEFAULT_SAMPLE_BUDGET, DEFAULT_CORPUS_BUDGET = 100_000, 4_000_000
-"""Text that is read of the sample suite's sentences and of a corpus, unless --corpus-tokens says else."""
+DEFAULT_SAMPLE_BUDGET = 100_000
+"""Tokens that are read of the sample suite's sentences, unless --corpus-tokens says else."""
+DEFAULT_CORPUS_BUDGET = 4_000_000
+"""Tokens that are read of a corpus, unless --corpus-tokens says else."""
 
 
 class ArtefactPlanner:
-    """Every artefact that the rows of a request ask for; what one is made from is entered before it."""
+    """Every artefact that the rows of a request ask for; what one is made from is entered before
+    it."""
 
     def __init__(
         self,
@@ -62,7 +68,8 @@ class ArtefactPlanner:
     def add(
         self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None
     ) -> ArtefactPlan:
-        """The plan of an artefact; it and what it is made from are entered where they are not there.
+        """The plan of an artefact; it and what it is made from are entered where they are not
+        there.
 
         Args:
             checkpoint: the teacher's.
@@ -72,7 +79,7 @@ class ArtefactPlanner:
             InputError: the corpus or a checkpoint cannot be read, or there are no such teachers.
             MethodError: a teacher of this form cannot be used.
         """
-        from methods.core.artefacts import BASE, Source, is_of_task
+        from methods.core.artefacts import Source, is_of_task
 
         if not is_of_task(artefact, checkpoint.config):
             task = None
@@ -81,14 +88,10 @@ class ArtefactPlanner:
         for entry in self._by_artefact.get(artefact, ()):
             if entry.task is task and entry.checkpoint == checkpoint:
                 return entry
+
+        # what it is made from, entered before it
         entry = ArtefactPlan(artefact, "", checkpoint, task)
-        in_file = (
-            artefact.in_checkpoint
-            if checkpoint.outline
-            else names_in_file(artefact, checkpoint.folder / WEIGHTS)
-        )
-        # where the teacher's file has it nothing is trained, so no text is in its key
-        for what in (BASE,) if in_file else artefact.inputs(checkpoint.config):
+        for what in self._inputs(artefact, checkpoint):
             if isinstance(what, Source):
                 entry.sources[what] = self._key_of(what, entry)
             elif what.name in entry.parts:
@@ -97,20 +100,38 @@ class ArtefactPlanner:
                 )
             else:
                 entry.parts[what.name] = self.add(what, checkpoint, task)
-        if "corpus" in {source.kind for source in entry.sources}:
+        if any(source.kind == "corpus" for source in entry.sources):
             entry.text = Text(self.corpus, self.budget, self._text_recipe(entry))
+
+        # its key
         if artefact.is_kept:
-            entry.kernels = FAST if entry.stages and self.request.kernels == FAST else ""
-            entry.identity = dict(artefact.identity(_identity(entry, self.numeric)))
-            entry.identity |= {"kernels": entry.kernels} if entry.kernels else {}
-            entry.key = digest(entry.identity)
+            self._identify(entry)
         else:  # a view of its one input
-            entry.key = next(
-                iter([*entry.sources.values(), *(part.key for part in entry.parts.values())])
-            )
+            parts = [part.key for part in entry.parts.values()]
+            entry.key = [*entry.sources.values(), *parts][0]
         self.entries.append(entry)
         self._by_artefact.setdefault(artefact, []).append(entry)
         return entry
+
+    def _inputs(self, artefact: Artefact, checkpoint: Checkpoint) -> Sequence[Source | Artefact]:
+        """What an artefact is made from directly.
+
+        Where the teacher's file has it nothing is trained, so no text is in its key.
+        """
+        from methods.core.artefacts import BASE
+
+        in_file = artefact.in_checkpoint
+        if not checkpoint.outline:
+            in_file = names_in_file(artefact, checkpoint.folder / WEIGHTS)
+        return (BASE,) if in_file else artefact.inputs(checkpoint.config)
+
+    def _identify(self, entry: ArtefactPlan) -> None:
+        """Give an artefact its key, and what that is the hash of."""
+        entry.kernels = FAST if entry.stages and self.request.kernels == FAST else ""
+        entry.identity = dict(entry.artefact.identity(_identity(entry, self.numeric)))
+        if entry.kernels:
+            entry.identity["kernels"] = entry.kernels
+        entry.key = digest(entry.identity)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -129,11 +150,12 @@ class ArtefactPlanner:
         return DEFAULT_CORPUS_BUDGET if self.request.texts else DEFAULT_SAMPLE_BUDGET
 
     def _text_recipe(self, entry: ArtefactPlan) -> Recipe:
-        """With `paper` each stage on text trains by the numbers of its own paper; where no stage says any, there is one artefact for
-        both recipes.
+        """With `paper` each stage on text trains by the numbers of its own paper; where no stage
+        says any, there is one artefact for both recipes.
 
         Raises:
-            InputError: a stage names an optimiser that is not there, or that cannot do what the stage asks.
+            InputError: a stage names an optimiser that is not there, or that cannot do what the
+                stage asks.
         """
         stages = tuple(entry.artefact.stages(entry.setup({})))
         recipe = replace(
@@ -152,7 +174,8 @@ class ArtefactPlanner:
         """What identifies something that is there before any artefact."""
         from methods.core.artefacts import sources
 
-        task, checkpoint = entry.task, entry.checkpoint
+        task = entry.task
+        checkpoint = entry.checkpoint
         if source.kind == "base":
             return checkpoint.sha256
         if source.kind == "checkpoint":
@@ -171,30 +194,34 @@ class ArtefactPlanner:
                 other.kind == "fine_tuned" for other in sources(entry.artefact, checkpoint.config)
             )
             raise InputError(
-                f"{entry.artefact.words}: teachers that come tuned are one a task, no ensemble of {members}; "
-                f"name a checkpoint without a head as --teacher"
+                f"{entry.artefact.words}: teachers that come tuned are one a task, no ensemble of "
+                f"{members}; name a checkpoint without a head as --teacher"
             )
         return task.teacher_slot(source.seed).key if source.seed else task.teacher.key
 
 
 def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
-    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its masked-language head; nothing where one is missing."""
+    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its
+    masked-language head; nothing where one is missing."""
     if not artefact.in_checkpoint:
         return {}
     with safe_open(weights, framework="numpy") as file:
         there = set(file.keys())
-    names = {
-        ours: next((name for name in theirs if name in there), "")
-        for ours, theirs in artefact.in_checkpoint.items()
-    }
-    return names if all(names.values()) else {}
+    names = {}
+    for ours, theirs in artefact.in_checkpoint.items():
+        found = [name for name in theirs if name in there]
+        if not found:
+            return {}
+        names[ours] = found[0]
+    return names
 
 
 def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
     """What the key of an artefact is the hash of, unless it has a form of its own."""
     from methods.core.artefacts import Identity
 
-    artefact, task = entry.artefact, entry.task
+    artefact = entry.artefact
+    task = entry.task
     generic: dict[str, Any] = {
         "schema": SCHEMA,
         "what": [artefact.name, artefact.version, dict(artefact.settings)],
@@ -217,15 +244,11 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
         }
     if task is not None and entry.reads_rows:
         generic |= {"tokenizer": task.tokenizer, "max_length": task.recipe.max_length}
-        generic |= (
-            {} if task.recipe.truncation == "head" else {"truncation": task.recipe.truncation}
-        )
+        if task.recipe.truncation != "head":
+            generic["truncation"] = task.recipe.truncation
         # sums over batches of another size are rounded differently
-        generic |= (
-            {}
-            if task.recipe.batch_size == Recipe.batch_size
-            else {"batch_size": task.recipe.batch_size}
-        )
+        if task.recipe.batch_size != Recipe.batch_size:
+            generic["batch_size"] = task.recipe.batch_size
     if task is not None and artefact.row_epochs:
         generic |= {
             "recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(),

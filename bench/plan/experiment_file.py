@@ -1,4 +1,5 @@
-"""Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its tasks. docs/experiments.md has all keys."""
+"""Experiments as files: the rows and tasks of a paper's tables, in TOML, and the settings of its
+tasks. docs/experiments.md has all keys."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from bench.record.cell import FINISHED, TEACHER, split_row
 from bench.typed_files import TypedFile, checked
 from bench.user_files import comma_separated, toml_of
 
+Options = tuple[tuple[str, Any], ...]
+"""Fields of a request with their values, in alphabetical order."""
 Labels = Mapping[str, tuple[str, str | None]]
 """Spelling of a row -> what a table calls it, and its full row where it is an ablation."""
 
@@ -35,9 +38,11 @@ class TableSpec(TypedFile):
     absent: dict[str, str] = Field(default_factory=dict)
     summed: Literal["mean", "median", "best"] = "mean"
     trials: int | None = Field(None, strict=True, ge=2)
-    """so many trials of each row on held-out training examples; the best is trained with all seeds, as ``tune`` does"""
+    """so many trials of each row on held-out training examples; the best is trained with all
+    seeds, as ``tune`` does"""
     search: tuple[str, ...] = ()
-    """what these vary: ``pace`` for the learning rate, settings of the methods; all that they offer where none is named"""
+    """what these vary: ``pace`` for the learning rate, settings of the methods; all that they
+    offer where none is named"""
 
     @property
     def papers(self) -> tuple[str, ...]:
@@ -49,12 +54,12 @@ class TableSpec(TypedFile):
     @property
     def typed_tasks(self) -> dict[str, str]:
         """Name of each task -> how to type it; groups as their members."""
-        members = [(text, expand(text)) for text in self.tasks]
-        return {
-            task.name: text if len(those) == 1 else task.name
-            for text, those in members
-            for task, _ in those
-        }
+        typed = {}
+        for text in self.tasks:
+            members = expand(text)
+            for task, _ in members:
+                typed[task.name] = text if len(members) == 1 else task.name
+        return typed
 
     def rows(self) -> list[tuple[str, tuple[MethodRow, ...]]]:
         """Each entry of ``methods`` that is trained, with its rows.
@@ -64,11 +69,11 @@ class TableSpec(TypedFile):
         """
         if ALL in self.methods:
             raise InputError(
-                f"table {self.name}: `all` names no row that settings or labels could be of; list the rows"
+                f"table {self.name}: `all` names no row that settings or labels could be of; list "
+                "the rows"
             )
-        return [
-            (text, _parsed(text)) for text in self.methods if text.split(":")[0] not in FINISHED
-        ]
+        finished = _finished(self)
+        return [(text, _parsed(text)) for text in self.methods if text not in finished]
 
 
 class Difference(TypedFile):
@@ -113,16 +118,11 @@ class PaperSettings(TypedFile):
     @property
     def spelling_parts(self) -> dict[str, str]:
         """Of the row's spelling: name -> value."""
-        stages = {
-            f"{stage}.{k}": v
-            for stage, numbers in self.stage_numbers.items()
-            for k, v in numbers.items()
-        }
-        parts = {**self.row, **stages}
-        return {
-            name: str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in parts.items()
-        }
+        parts: dict[str, Any] = dict(self.row)
+        for stage, numbers in self.stage_numbers.items():
+            for name, value in numbers.items():
+                parts[f"{stage}.{name}"] = value
+        return {name: _typed(value) for name, value in parts.items()}
 
     def describe(self) -> str:
         """One line: the rows, tasks and tables; their numbers; the source."""
@@ -143,6 +143,11 @@ class PaperSettings(TypedFile):
         ]
         who = ", ".join(self.methods) or "all rows"
         return f"{who}{where}: {'; '.join(numbers) or 'as the recipe has it'} ({self.source})"
+
+
+def _typed(value: bool | float | str) -> str:
+    """How a value is typed in a spelling."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _names(row: MethodRow) -> set[str]:
@@ -190,7 +195,8 @@ class Experiment(TypedFile):
     expected: str = ""
     """how far from the printed numbers its own are expected, and why"""
     printed_numbers: str = ""
-    """a CSV file beside this one, with printed numbers of papers that do not come with the package"""
+    """a CSV file beside this one, with printed numbers of papers that do not come with the
+    package"""
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -208,33 +214,32 @@ class Experiment(TypedFile):
         )
 
     def chosen(self, tables: str = "", tasks: str = "") -> list[TableSpec]:
-        """The tables named (all, if none is), with only the tasks named; tables left without a task are gone.
+        """The tables named (all, if none is), with only the tasks named; tables left without a task
+        are gone.
 
         Raises:
             InputError: a table that is not there, or a task that none of these tables has.
         """
-        wanted, named = comma_separated(tables), comma_separated(tasks)
-        _check_known("table", wanted, [table.name for table in self.table])
-        specs = [table for table in self.table if not wanted or table.name in wanted]
+        names = comma_separated(tables)
+        _check_known("table", names, [table.name for table in self.table])
+        specs = [table for table in self.table if not names or table.name in names]
+        named = comma_separated(tasks)
         if not named:
             return specs
-        _check_known(
-            "task of these tables",
-            named,
-            [task for t in specs for task in (*t.tasks, *t.typed_tasks)],
-        )
+        known = [task for spec in specs for task in (*spec.tasks, *spec.typed_tasks)]
+        _check_known("task of these tables", named, known)
+
+        # of each table the tasks that are named by themselves, or by their group
         kept = []
         for spec in specs:
-            of_groups = {
-                task.name for text in spec.tasks if text in named for task, _ in expand(text)
-            }
-            tasks_kept = tuple(
-                typed
-                for name, typed in spec.typed_tasks.items()
-                if {name, typed} & {*named, *of_groups}
-            )
-            if tasks_kept:
-                kept.append(spec.model_copy(update={"tasks": tasks_kept}))
+            chosen = set(named)
+            for group in spec.tasks:
+                if group in named:
+                    chosen |= {task.name for task, _ in expand(group)}
+            its_tasks = spec.typed_tasks.items()
+            left = tuple(typed for name, typed in its_tasks if {name, typed} & chosen)
+            if left:
+                kept.append(spec.model_copy(update={"tasks": left}))
         return kept
 
     def entries(self, table: TableSpec, row: MethodRow, task: str) -> list[PaperSettings]:
@@ -275,73 +280,118 @@ class Experiment(TypedFile):
         named: dict[str, tuple[Sequence[str], list[str]]] = {}
         for typed, printed in table.printed.items():
             spelling = typed if typed == TEACHER else parse_one(typed).spelling
-            _check_known(
-                f"row of table {table.name} that a printed row is", [spelling], [*rows, TEACHER]
-            )
-            names = {spelling} if typed == TEACHER else _names(rows[spelling])
-            why = [
-                d.why
-                for d in self.differs
-                if (not d.methods or names & set(map(_shortest, d.methods)))
-                and table.name in (d.tables or (table.name,))
-            ]
-            named[labels[spelling][0] if typed != TEACHER else TEACHER] = (
-                [printed] if isinstance(printed, str) else printed,
-                why,
-            )
+            known = [*rows, TEACHER]
+            _check_known(f"row of table {table.name} that a printed row is", [spelling], known)
+            printed_rows = [printed] if isinstance(printed, str) else printed
+            if typed == TEACHER:
+                named[TEACHER] = (printed_rows, self._why_another(table, {spelling}))
+            else:
+                why = self._why_another(table, _names(rows[spelling]))
+                named[labels[spelling][0]] = (printed_rows, why)
         return named
 
+    def _why_another(self, table: TableSpec, names: set[str]) -> list[str]:
+        """How a row of a table is another system than the printed one.
+
+        Args:
+            names: what settings may call the row.
+        """
+        why = []
+        for difference in self.differs:
+            in_table = not difference.tables or table.name in difference.tables
+            of_row = not difference.methods or names & set(map(_shortest, difference.methods))
+            if in_table and of_row:
+                why.append(difference.why)
+        return why
+
     def requests_of(self, table: TableSpec) -> list[TableRequest]:
-        """The requests that make a table: one where all of its rows and tasks have the same settings.
+        """The requests that make a table: one where all of its rows and tasks have the same
+        settings.
 
         Raises:
-            InputError: a row, a task or a label that is not there, or settings that do not fit their row.
+            InputError: a row, a task or a label that is not there, or settings that do not fit
+                their row.
         """
         rows = table.rows()
         labels = _labels(table, [row for _, members in rows for row in members])
         if not self.used(table):
             return [TableRequest(",".join(table.methods), ",".join(table.tasks), {}, labels)]
-        # options of the request, tasks -> rows in the order of the table
-        asked: dict[tuple[tuple[tuple[str, Any], ...], tuple[str, ...]], list[str]] = {}
+
+        # options of a request, and its tasks -> rows in the order of the table
+        asked: dict[tuple[Options, tuple[str, ...]], list[str]] = {}
         called = dict(labels)
         for text, members in rows:
-            by_settings: dict[tuple[tuple[tuple[str, Any], ...], str], list[str]] = {}
-            for task, typed in table.typed_tasks.items():
-                options, own = dict[str, Any](), dict[str, str]()
-                for entry in self.entries(table, members[0], task):
-                    options, own = options | entry.options, own | entry.spelling_parts
-                if options.get("augment") == "none":  # as if it had never been set
-                    options = {
-                        name: value
-                        for name, value in options.items()
-                        if not name.startswith("augment")
-                    }
-                spelled = ":".join([text, *(f"{name}={value}" for name, value in own.items())])
-                by_settings.setdefault((tuple(sorted(options.items())), spelled), []).append(typed)
-            if len(by_settings) > 1 and members[0].method.multitask:
+            tasks_of = self._tasks_by_settings(table, text, members[0])
+            if len(tasks_of) > 1 and members[0].method.multitask:
                 raise InputError(
-                    f"{members[0].spelling} is one student of all tasks: settings of some of them cannot be its own"
+                    f"{members[0].spelling} is one student of all tasks: settings of some of them "
+                    "cannot be its own"
                 )
-            for (asked_options, spelled), tasks in by_settings.items():
-                with_settings = _parsed(spelled)
-                if len(with_settings) != len(members):
-                    raise InputError(
-                        f"{spelled}: with these settings it has other rows than without"
-                    )
-                for row, plain in zip(with_settings, members, strict=True):
-                    name = labels[plain.spelling]
-                    if called.setdefault(row.spelling, name) != name:
+            for (options, spelling), tasks in tasks_of.items():
+                for row, name in _named_as_without(spelling, members, labels).items():
+                    if called.setdefault(row, name) != name:
                         raise InputError(
-                            f"table {table.name}: with its settings {name[0]} on {', '.join(tasks)} is its other row "
-                            f"{row.spelling}"
+                            f"table {table.name}: with its settings {name[0]} on "
+                            f"{', '.join(tasks)} is its other row {row}"
                         )
-                asked.setdefault((asked_options, tuple(tasks)), []).append(spelled)
-        if given := [text for text in table.methods if text.split(":")[0] in FINISHED]:
-            asked.setdefault(((), tuple(table.typed_tasks.values())), []).extend(given)
+                asked.setdefault((options, tuple(tasks)), []).append(spelling)
+
+        # finished rows have no settings
+        finished = _finished(table)
+        if finished:
+            asked.setdefault(((), tuple(table.typed_tasks.values())), []).extend(finished)
         return [
-            TableRequest(",".join(those), ",".join(on), dict(own), called)
-            for (own, on), those in asked.items()
+            TableRequest(",".join(methods), ",".join(tasks), dict(options), called)
+            for (options, tasks), methods in asked.items()
         ]
+
+    def _tasks_by_settings(
+        self, table: TableSpec, text: str, row: MethodRow
+    ) -> dict[tuple[Options, str], list[str]]:
+        """The options and the spelling that an entry of a table has with its settings -> its tasks.
+
+        Args:
+            text: the entry.
+            row: its first row.
+        """
+        tasks_of: dict[tuple[Options, str], list[str]] = {}
+        for task, typed in table.typed_tasks.items():
+            options: dict[str, Any] = {}
+            parts: dict[str, str] = {}
+            for entry in self.entries(table, row, task):
+                options |= entry.options
+                parts |= entry.spelling_parts
+            # as if it had never been set
+            if options.get("augment") == "none":
+                del options["augment"]
+                options.pop("augment_times", None)
+            spelling = ":".join([text, *(f"{name}={value}" for name, value in parts.items())])
+            key = (tuple(sorted(options.items())), spelling)
+            tasks_of.setdefault(key, []).append(typed)
+        return tasks_of
+
+
+def _named_as_without(
+    spelling: str, members: Sequence[MethodRow], labels: Labels
+) -> dict[str, tuple[str, str | None]]:
+    """Each row of a spelling with settings -> what the table calls it, as it does without them.
+
+    Args:
+        members: the same rows without settings.
+
+    Raises:
+        InputError: there are more or fewer rows with them.
+    """
+    with_settings = _parsed(spelling)
+    if len(with_settings) != len(members):
+        raise InputError(f"{spelling}: with these settings it has other rows than without")
+    pairs = zip(with_settings, members, strict=True)
+    return {row.spelling: labels[plain.spelling] for row, plain in pairs}
+
+
+def _finished(table: TableSpec) -> list[str]:
+    """The rows of a table that are not trained here."""
+    return [text for text in table.methods if text.split(":")[0] in FINISHED]
 
 
 def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
@@ -350,38 +400,39 @@ def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
     Raises:
         InputError: a label of a row that the table has not, or one of two rows.
     """
-    finished = [text for text in table.methods if text.split(":")[0] in FINISHED]
+    # the labels that the file gives
+    finished = _finished(table)
+    given = {}
+    for text, label in table.labels.items():
+        given[text if text in finished else parse_one(text).spelling] = label
     there = [*(row.spelling for row in rows), *finished]
-    own = {
-        text if text in finished else parse_one(text).spelling: label
-        for text, label in table.labels.items()
-    }
-    _check_known(f"row of table {table.name} that a label is of", list(own), there)
+    _check_known(f"row of table {table.name} that a label is of", list(given), there)
+
+    # those of trained rows: an ablation is called like its full row
     labels: dict[str, tuple[str, str | None]] = {}
     for row in rows:
-        full = row.ablation_of
-        label = (
-            row.label if full is None else f"{own.get(full, full)}{row.label.removeprefix(full)}"
-        )
-        labels[row.spelling] = (
-            own.get(row.spelling, label),
-            None if full is None else own.get(full, full),
-        )
+        label = row.label
+        full_label = None
+        if row.ablation_of is not None:
+            full_label = given.get(row.ablation_of, row.ablation_of)
+            label = f"{full_label}{row.label.removeprefix(row.ablation_of)}"
+        labels[row.spelling] = (given.get(row.spelling, label), full_label)
     for text in finished:
-        labels[text] = (
-            own.get(text, f"{text.partition(':')[0]}:{Path(text.partition(':')[2]).name}"),
-            None,
-        )
+        kind, _, path = text.partition(":")
+        labels[text] = (given.get(text, f"{kind}:{Path(path).name}"), None)
     names = [label for label, _ in labels.values()]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(
-            f"table {table.name}: two rows are called {twice[0]!r}; give each its own label"
-        )
-    typed = [
-        [text] if text in finished else [row.spelling for row in _parsed(text)]
-        for text in table.methods
-    ]
-    return {spelling: labels[spelling] for spellings in typed for spelling in spellings}
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"table {table.name}: two rows are called {name!r}; give each its own label"
+            )
+
+    # in the order of the table
+    ordered: dict[str, tuple[str, str | None]] = {}
+    for text in table.methods:
+        spellings = [text] if text in finished else [row.spelling for row in _parsed(text)]
+        ordered |= {spelling: labels[spelling] for spelling in spellings}
+    return ordered
 
 
 def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -390,61 +441,88 @@ def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
             raise unknown(what, name, list(dict.fromkeys(known)))
 
 
+def _names_of_rows(tables: Sequence[TableSpec]) -> list[str]:
+    """What settings may call the rows of these tables."""
+    names = []
+    for table in tables:
+        for _, members in table.rows():
+            for row in members:
+                names += sorted(_names(row))
+    return names
+
+
 def read_experiment(path: Path) -> Experiment:
-    """Raises InputError: no such file, not TOML, a field that does not fit, or settings of something that it does not have."""
+    """Read an experiment file.
+
+    Raises:
+        InputError: no such file, not TOML, a field that does not fit, or settings of something that
+            it does not have.
+    """
     said = f"--experiment {path}"
     experiment = checked(Experiment, toml_of(path, said), said)
-    names = [table.name for table in experiment.table]
-
-    def rows_of(tables: Sequence[TableSpec]) -> list[str]:
-        rows = [row for table in tables for _, members in table.rows() for row in members]
-        return [name for row in rows for name in sorted(_names(row))]
-
     try:
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"two tables are called {twice[0]!r}; their files would have one name")
-        for table in experiment.table:
-            if "," in table.name:
-                raise InputError(
-                    f"table {table.name!r}: --table separates names by commas; call it without one"
-                )
-            if table.search and table.trials is None:
-                raise InputError(
-                    f"table {table.name}: search says what trials vary; add the key trials"
-                )
-            if (table.printed or table.absent) and not table.papers:
-                raise InputError(
-                    f"table {table.name}: printed rows are of a paper; add the key paper"
-                )
-        for number, entry in enumerate(experiment.settings):
-            # each name is looked for in what the names before it leave, so the message names the first that fits nothing
-            where = f"settings.{number + 1}"
-            _check_known(f"table for {where}", entry.tables, names)
-            tables = [
-                table
-                for table in experiment.table
-                if not entry.tables or table.name in entry.tables
-            ]
-            tasks = [task for table in tables for task in table.typed_tasks]
-            _check_known(f"task in the tables for {where}", entry.tasks, tasks)
-            _check_known(
-                f"row in the tables for {where}",
-                list(map(_shortest, entry.methods)),
-                rows_of(tables),
-            )
-            if not any(entry in experiment.used(table) for table in tables):
-                raise InputError(f"{where}: no table has these rows on these tasks")
-            if entry.stages and experiment.recipe != "paper":
-                raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
-            if entry.augment_times is not None and entry.augment in (None, "none"):
-                raise InputError(f"{where}.augment_times goes with augment")
-        known = [*rows_of([table for table in experiment.table if table.printed]), TEACHER]
-        for difference in experiment.differs:
-            _check_known("table", difference.tables, names)
-            _check_known("row with a printed one", list(map(_shortest, difference.methods)), known)
+        _check_tables(experiment)
+        for number, entry in enumerate(experiment.settings, 1):
+            _check_settings(experiment, f"settings.{number}", entry)
+        _check_differences(experiment)
         for table in experiment.table:
             experiment.requests_of(table)
             experiment.printed_of(table)
     except InputError as error:
         raise InputError(f"{said}: {error}") from None
     return experiment
+
+
+def _check_tables(experiment: Experiment) -> None:
+    """Raises InputError where a table has a name that does not do, or keys that do not go
+    together."""
+    names = [table.name for table in experiment.table]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two tables are called {name!r}; their files would have one name")
+    for table in experiment.table:
+        if "," in table.name:
+            raise InputError(
+                f"table {table.name!r}: --table separates names by commas; call it without one"
+            )
+        if table.search and table.trials is None:
+            raise InputError(
+                f"table {table.name}: search says what trials vary; add the key trials"
+            )
+        if (table.printed or table.absent) and not table.papers:
+            raise InputError(f"table {table.name}: printed rows are of a paper; add the key paper")
+
+
+def _check_settings(experiment: Experiment, where: str, entry: PaperSettings) -> None:
+    """Whether settings are of rows, tasks and tables that are there, and go with the recipe.
+
+    Each name is looked for in what the names before it leave, so the message names the first that
+    fits nothing.
+
+    Raises:
+        InputError: they are not.
+    """
+    _check_known(f"table for {where}", entry.tables, [table.name for table in experiment.table])
+    tables = [table for table in experiment.table if not entry.tables or table.name in entry.tables]
+    tasks = [task for table in tables for task in table.typed_tasks]
+    _check_known(f"task in the tables for {where}", entry.tasks, tasks)
+    rows = list(map(_shortest, entry.methods))
+    _check_known(f"row in the tables for {where}", rows, _names_of_rows(tables))
+    if not any(entry in experiment.used(table) for table in tables):
+        raise InputError(f"{where}: no table has these rows on these tasks")
+    if entry.stages and experiment.recipe != "paper":
+        raise InputError(f'{where}.stages: numbers of a stage go with recipe = "paper"')
+    if entry.augment_times is not None and entry.augment in (None, "none"):
+        raise InputError(f"{where}.augment_times goes with augment")
+
+
+def _check_differences(experiment: Experiment) -> None:
+    """Raises InputError where rows differ from printed ones, and the file has no such table or
+    row."""
+    tables = [table.name for table in experiment.table]
+    with_printed = [table for table in experiment.table if table.printed]
+    rows = [*_names_of_rows(with_printed), TEACHER]
+    for difference in experiment.differs:
+        _check_known("table", difference.tables, tables)
+        named = list(map(_shortest, difference.methods))
+        _check_known("row with a printed one", named, rows)

@@ -1,4 +1,5 @@
-"""What was typed for a record: the request whose plan has its cell, and the options of its data, task and teacher. No torch."""
+"""What was typed for a record: the request whose plan has its cell, and the options of its data,
+task and teacher. No torch."""
 
 from __future__ import annotations
 
@@ -23,15 +24,17 @@ from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
 
 
 def spelling_of(cell: Cell) -> str:
-    """How to type the row of a cell, without the pace of its learning rate, which is in no setting."""
+    """How to type the row of a cell, without the pace of its learning rate, which is in no
+    setting."""
     return spell(cell.method, cell.settings, defaults(method_class(cell.method)), cell.dropped)
 
 
 def request_from_record(record: Record, request: Request, typed: Collection[str] = ()) -> Request:
     """The request whose plan contains this record's cell.
 
-    Row, tasks, seeds and the options of the training are read from the record, unless ``typed`` names them, and how much text was
-    read, unless ``request`` says it. Data, teacher, corpus and device are those of ``request``.
+    Row, tasks, seeds and the options of the training are read from the record, unless ``typed``
+    names them, and how much text was read, unless ``request`` says it. Data, teacher, corpus and
+    device are those of ``request``.
 
     Args:
         typed: names of the request's fields that somebody typed.
@@ -44,34 +47,56 @@ def request_from_record(record: Record, request: Request, typed: Collection[str]
         raise InputError(
             f"{cell.tasks[0]} is a task of one's own: add --tasks FOLDER/{cell.data.task_file}"
         )
-    own = {name: value for name, value in _asked(cell).items() if name not in typed}
+
+    # the row, and what its cell says of the training
+    recorded = {name: value for name, value in _recorded(cell).items() if name not in typed}
     if "methods" not in typed:
-        own["methods"] = _row(cell)
-        if record.point in POINTS_IN_8_BITS:
-            own["methods"] = (_row(cell) or TEACHER) + PLUS_INT8
-    tokens = {body["text"]["tokens"] for body in record.artefacts.values() if body.get("text")}
+        recorded["methods"] = _typed_row(record)
+    tokens = _text_tokens(record)
     if request.corpus_tokens is None and len(tokens) == 1:
-        own["corpus_tokens"] = tokens.pop()
-    asked = replace(request, **own)
+        recorded["corpus_tokens"] = tokens.pop()
+    of_record = replace(request, **recorded)
     if cell.data.task_file and not request.corpus:
-        _refuse_other_texts(record, asked)
-    if asked.recipe == PAPER and "epochs" not in typed:
-        asked = replace(asked, epochs=None)
-    if cell.method == TEACHER:
-        return asked
-    if "numbers" not in typed:
-        # a task of one's own may have another usual length
-        ((task, _), *_) = expand(asked.tasks, asked.offline)
-        usual = Recipe().as_dict() | {"max_length": task.max_length}
-        recorded = {name: cell.recipe.get(name, 0) for name in NUMBERS}
-        numbers = [(name, value) for name, value in recorded.items() if value != usual.get(name, 0)]
-        asked = replace(asked, numbers=tuple(sorted(numbers)))
-    return asked
+        _refuse_other_texts(record, of_record)
+
+    # a recipe that was typed has its own epochs, and a teacher no numbers
+    if of_record.recipe == PAPER and "epochs" not in typed:
+        of_record = replace(of_record, epochs=None)
+    if cell.method == TEACHER or "numbers" in typed:
+        return of_record
+    return replace(of_record, numbers=_numbers(cell, of_record))
 
 
-def _refuse_other_texts(record: Record, asked: Request) -> None:
+def _text_tokens(record: Record) -> set[int]:
+    """How many tokens of text the pre-trainings of a record have read."""
+    texts = [artefact.get("text") for artefact in record.artefacts.values()]
+    return {text["tokens"] for text in texts if text}
+
+
+def _typed_row(record: Record) -> str:
+    """How to type the row of a record; "" for a teacher or a finished row in its own format."""
+    row = _row(record.cell)
+    if record.point in POINTS_IN_8_BITS:
+        return (row or TEACHER) + PLUS_INT8
+    return row
+
+
+def _numbers(cell: Cell, request: Request) -> tuple[tuple[str, int], ...]:
+    """The numbers of a cell's recipe that are not the usual ones."""
+    # a task of one's own may have another usual length
+    task, _ = expand(request.tasks, request.offline)[0]
+    usual = Recipe().as_dict() | {"max_length": task.max_length}
+    numbers = []
+    for name in sorted(NUMBERS):
+        value = cell.recipe.get(name, 0)
+        if value != usual.get(name, 0):
+            numbers.append((name, value))
+    return tuple(numbers)
+
+
+def _refuse_other_texts(record: Record, request: Request) -> None:
     """Raises InputError: the pre-training of a record read the training texts of other tasks."""
-    tasks = {task.name for task, _ in expand(asked.tasks, asked.offline)}
+    tasks = {task.name for task, _ in expand(request.tasks, request.offline)}
     for artefact in record.artefacts.values():
         read = (artefact.get("text") or {}).get("training_texts_of", [])
         if read and set(read) != tasks:
@@ -81,7 +106,7 @@ def _refuse_other_texts(record: Record, asked: Request) -> None:
             )
 
 
-def _asked(cell: Cell) -> dict[str, Any]:
+def _recorded(cell: Cell) -> dict[str, Any]:
     """The options of a request that a cell answers by itself."""
     data = data_facts(cell.data.slug)
     rule = cell.selection.rule if cell.selection else "half" if data.half_dev else ""
@@ -110,7 +135,8 @@ def _asked(cell: Cell) -> dict[str, Any]:
 
 
 def _row(cell: Cell) -> str:
-    """How to type the row; "" for a teacher, and for a finished row, whose folder is in no record."""
+    """How to type the row; "" for a teacher, and for a finished row, whose folder is in no
+    record."""
     if cell.method in (TEACHER, *FINISHED):
         return ""
     label = cell.label
@@ -127,7 +153,8 @@ def is_own(slug: str) -> bool:
 
 
 def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
-    """How a task was typed: one's own by its file, as its records name it, else called like the task."""
+    """How a task was typed: one's own by its file, as its records name it, else called like the
+    task."""
     if not is_own(slug) or task in KNOWN:
         return task
     return next(
@@ -146,7 +173,8 @@ def scoring_again(cell: Cell) -> str:
 
 
 def source_options(slug: str, teacher: str, base: str) -> list[str]:
-    """The embedded teacher is known by its weights, since a folder may have any name; the data of a task of one's own by its file."""
+    """The embedded teacher is known by its weights, since a folder may have any name; the data
+    of a task of one's own by its file."""
     facts = data_facts(slug)
     data = {OWN: "", SAMPLE: requests.SAMPLE, HUB: requests.HUB}.get(facts.source, facts.folder)
     named = requests.EMBEDDED if (teacher, base) == (EMBEDDED_NAME, EMBEDDED_SHA256) else teacher

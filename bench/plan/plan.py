@@ -1,7 +1,11 @@
-"""What a plan consists of: tasks, artefacts, cells and the steps that make them. Data alone; other files fill it in.
+"""What a plan consists of: tasks, artefacts, cells and the steps that make them; other files fill
+it in.
 
-All of it can be pickled: a step travels to whoever makes it, on this machine or another one, and nobody plans twice. Texts
-do not travel. They are read where they are needed, and compared with the fingerprint that the plan has of them.
+All of it can be pickled: a step travels to whoever makes it, on this machine or another one, and
+    nobody
+plans twice. It carries its tasks, the teacher's configuration and the objects of its methods. Texts
+and weights do not travel. They are read where they are needed, and texts are compared with the
+fingerprint that the plan has of them.
 """
 
 from __future__ import annotations
@@ -45,15 +49,15 @@ if TYPE_CHECKING:
     from methods.core.artefacts import Artefact, Source
 
 TEACHER_VERSION = 1
-TEACHER_STEP, AUGMENTATION_STEP, ARTEFACT_STEP, OUTPUTS_STEP = (
-    "teacher",
-    "augmentation",
-    "artefact",
-    "teacher outputs",
-)
+TEACHER_STEP = "teacher"
+AUGMENTATION_STEP = "augmentation"
+ARTEFACT_STEP = "artefact"
+OUTPUTS_STEP = "teacher outputs"
 """Kinds of steps that make one folder of the cache."""
-SCORE_STEP, STUDENTS_STEP = "score", "students"
-"""Kinds of steps that make records: a model that is there is scored, or students are trained and scored."""
+SCORE_STEP = "score"
+STUDENTS_STEP = "students"
+"""Kinds of steps that make records: a model that is there is scored, or students are trained and
+scored."""
 
 
 @dataclass
@@ -88,7 +92,8 @@ class TaskPlan:
     masked_head: ArtefactPlan | None = None
     """the masked-language head that augmentation asks"""
     outputs: OutputsPlan | None = None
-    """the teacher's outputs that are kept in a file; None where the teacher answers in every step"""
+    """the teacher's outputs that are kept in a file; None where the teacher answers in every
+    step"""
 
     @property
     def name(self) -> str:
@@ -123,7 +128,8 @@ class TaskPlan:
                 split = self.scale.of_split(split)
         if split.fingerprint() != (planned.train if name == "train" else planned.evaluation[name]):
             raise InputError(
-                f"{self.shown}: the examples of {name} have changed since this run began; start it again"
+                f"{self.shown}: the examples of {name} have changed since this run began; start it "
+                "again"
             )
         return split
 
@@ -145,14 +151,12 @@ class TaskPlan:
         labelled = next(each for each in self.task.evaluation if each.labelled)
         if self.rule == "dev":
             return self.evaluation[labelled.name]
-        return self.source.source.load(self.task, labelled).halves()[0]  # type: ignore[attr-defined]
+        whole = self.source.source.load(self.task, labelled)  # type: ignore[attr-defined]
+        return whole.halves()[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            k: v
-            for k, v in vars(self).items()
-            if k not in ("train", "evaluation", "selection_split")
-        }
+        texts = ("train", "evaluation", "selection_split")
+        return {name: value for name, value in vars(self).items() if name not in texts}
 
     @property
     def training_rows(self) -> int:
@@ -223,7 +227,8 @@ class ArtefactPlan:
     task: TaskPlan | None
     """None for what all tasks share"""
     sources: dict[Source, Any] = field(default_factory=dict)
-    """what it is made from directly, but for other artefacts -> plain values that identify it: a hash, or several by name"""
+    """what it is made from directly, but for other artefacts -> plain values that identify it: a
+    hash, or several by name"""
     parts: dict[str, ArtefactPlan] = field(default_factory=dict)
     """the artefacts that it is made from directly, by name"""
     text: Text | None = None
@@ -282,12 +287,20 @@ class ArtefactPlan:
 
 
 def with_parts(entries: Iterable[ArtefactPlan]) -> list[ArtefactPlan]:
-    """These artefacts and all that they are made from, each once; what one is made from stands before it."""
+    """These artefacts and all that they are made from, each once; what one is made from stands
+    before it."""
     listed: dict[int, ArtefactPlan] = {}
     for entry in entries:
         for part in (*with_parts(entry.parts.values()), entry):
             listed.setdefault(id(part), part)
     return list(listed.values())
+
+
+def spelling_of_row(row: MethodRow | Checkpoint | Predictions | None) -> str:
+    """How a row is typed, one that is trained or a finished one; "" for the teacher."""
+    if row is None:
+        return ""
+    return row.spelling if isinstance(row, MethodRow) else row.asked
 
 
 @dataclass
@@ -296,11 +309,13 @@ class Planned:
 
     cell: Cell
     row: MethodRow | Checkpoint | Predictions | None
-    """what is trained, or a finished classifier or its answers, which are scored; None for the teacher"""
+    """what is trained, or a finished classifier or its answers, which are scored; None for the
+    teacher"""
     record: Record | None
     is_todo: bool
     code_state: str = ""
-    """whether today's code made the record: current, stale or unknown; "" without a finished record"""
+    """whether today's code made the record: current, stale or unknown; "" without a finished
+    record"""
     artefacts: tuple[ArtefactPlan, ...] = ()
     """those that its method asks for on this task, in the method's order"""
     in_8_bits: bool = False
@@ -308,7 +323,8 @@ class Planned:
     own_task: TaskPlan | None = None
     """its task with the encoder of its row, where that is not the teacher's"""
     has_full_record: bool = False
-    """whether its record is there and stays: then of a cell to do only the score in 8 bits is missing"""
+    """whether its record is there and stays: then of a cell to do only the score in 8 bits is
+    missing"""
     rescored_by: tuple[str, ...] = ()
     """metrics by which the stored answers are scored again; none where they have these scores"""
     needs: tuple[str, ...] = ()
@@ -325,7 +341,8 @@ class Planned:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is a student that is trained here; else a teacher or a finished checkpoint, which is scored."""
+        """Whether it is a student that is trained here; else a teacher or a finished checkpoint,
+        which is scored."""
         return isinstance(self.row, MethodRow)
 
     @property
@@ -337,15 +354,14 @@ class Planned:
 
     @property
     def needs_live_teacher(self) -> bool:
-        """Whether the teacher answers while it is trained: not where its outputs are read from a file."""
+        """Whether the teacher answers while it is trained: not where its outputs are read from a
+        file."""
         return self.is_trained and self.reads_teacher and not self.cell.teacher_outputs
 
     @property
     def spelling(self) -> str:
-        """Of the row; "" for the teacher's own cell."""
-        if isinstance(self.row, MethodRow):
-            return self.row.spelling
-        return self.row.asked if self.row is not None else ""
+        """How its row is typed; "" for the teacher's own cell."""
+        return spelling_of_row(self.row)
 
 
 Student = tuple[Planned, ...]
@@ -353,7 +369,8 @@ Student = tuple[Planned, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work, done in one process: a folder of the cache, or the records of some cells."""
+    """One piece of work, done in one process: a folder of the cache, or the records of some
+    cells."""
 
     kind: str
     key: str
@@ -377,7 +394,8 @@ class Step:
     from_scratch: bool = False
     """whether what an earlier run left of these trainings is thrown away"""
     code: str = ""
-    """digest of the code that makes it, in the process that begins it: whoever makes it has the same"""
+    """digest of the code that makes it, in the process that begins it: whoever makes it has the
+    same"""
 
     @property
     def code_here(self) -> str:
@@ -401,7 +419,10 @@ class Step:
         needs = dict.fromkeys(
             key for student in students for planned in student for key in planned.needs
         )
-        key = digest([[planned.key for planned in student] for student in students])
+        keys = []
+        for student in students:
+            keys.append([planned.key for planned in student])
+        key = digest(keys)
         return replace(self, key=key, students=tuple(students), needs=tuple(needs))
 
 
@@ -451,7 +472,8 @@ def wall_seconds(
 
 @dataclass(repr=False)
 class Plan:
-    """All cells of a request: which have a record, which are to do, and the steps that make them. Trains nothing."""
+    """All cells of a request: which have a record, which are to do, and the steps that make
+    them. Trains nothing."""
 
     request: Request
     tasks: list[TaskPlan]
@@ -460,7 +482,8 @@ class Plan:
     cells: list[Planned]
     notes: list[str] = field(default_factory=list)
     steps: dict[str, Step] = field(default_factory=dict)
-    """all that the cells to do are made by, also steps whose folder is there, in the order in which one process makes them"""
+    """all that the cells to do are made by, also steps whose folder is there, in the order in
+    which one process makes them"""
     costs: dict[str, Cost] = field(default_factory=dict)
     """of the steps that are to do, by their keys"""
     stale: list[Slot] = field(default_factory=list)
@@ -470,10 +493,14 @@ class Plan:
     jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
     slowed: dict[int, float] = field(default_factory=dict)
-    """so many jobs at a time -> how many times longer each of their steps takes, because they share an accelerator"""
+    """so many jobs at a time -> how many times longer each of their steps takes, because they
+    share an accelerator"""
+    wanted: frozenset[str] = frozenset()
+    """keys of the steps whose folders are wanted for themselves, and not for a cell to do"""
 
     def __repr__(self) -> str:
-        return f"<Plan: {len(self.cells)} cells, {len(self.todo)} to do, about {duration(self.seconds)}>"
+        todo = f"{len(self.todo)} to do"
+        return f"<Plan: {len(self.cells)} cells, {todo}, about {duration(self.seconds)}>"
 
     def is_there(self, slot: Slot) -> bool:
         """Whether something is in the cache and will be used."""
@@ -485,9 +512,11 @@ class Plan:
 
     @cached_property
     def todo_steps(self) -> list[Step]:
-        """The steps that are to do: those that make records, and what they need and the cache has not."""
-        wanted: set[str] = set()
-        for step in reversed(list(self.steps.values())):  # whoever needs a step stands behind it
+        """The steps that are to do: those that make records, and what they need and the cache
+        has not."""
+        wanted = set(self.wanted)
+        # whoever needs a step stands behind it
+        for step in reversed(self.steps.values()):
             if step.slot is None or (step.key in wanted and not self.is_there(step.slot)):
                 wanted |= {step.key, *step.needs}
             else:
@@ -496,7 +525,8 @@ class Plan:
 
     @property
     def work_seconds(self) -> float:
-        """Of all steps together: of several at a time it is more than the time from begin to end."""
+        """Of all steps together: of several at a time it is more than the time from begin to
+        end."""
         return sum(cost.seconds for cost in self.costs.values())
 
     def memory_of(self, step: Step) -> int:
@@ -513,7 +543,8 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """From begin to end."""
+        """From begin to end, if each job that is free begins the first step that waits for
+        nothing."""
         seconds = {key: cost.seconds for key, cost in self.costs.items()}
         return wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
 

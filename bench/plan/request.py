@@ -1,4 +1,5 @@
-"""What a person asks for: each field of a request is an option of ``run``, with its words beside it; and what ``auto`` means."""
+"""What a person asks for: each field of a request is an option of ``run``, with its words beside
+it; and what ``auto`` means."""
 
 from __future__ import annotations
 
@@ -21,20 +22,34 @@ if TYPE_CHECKING:
     from bench.data.augmentation import Augmentation
     from bench.record.cell import Search
 
-PROCESSES, RAY, SLURM = "processes", "ray", "slurm"
+PROCESSES = "processes"
+RAY = "ray"
+SLURM = "slurm"
 EXECUTORS = (PROCESSES, RAY, SLURM)
 PACKAGES = {RAY: "ray", SLURM: "submitit"}
 """Executor -> the package that it needs; the extra has the executor's name."""
-CLUSTER, LOCAL = "cluster", "local"
+CLUSTER = "cluster"
+LOCAL = "local"
 """``--slurm cluster=local`` starts the jobs on this machine, without Slurm."""
 SETUP = "setup"
-"""``--slurm setup=FILE``: lines of shell that every job of Slurm runs first, as ``module load cuda``."""
+"""``--slurm setup=FILE``: lines of shell that every job of Slurm runs first, as ``module load
+cuda``."""
 SBATCH = "sbatch."
 """``--slurm sbatch.licenses=NAME``: any other option of sbatch."""
 SLURM_PARAMETERS = (
-    CLUSTER, "account", "constraint", "exclude", "gres", "partition", "qos", "reservation", SETUP, "time"
-)  # fmt: skip
-"""What ``--slurm`` takes: time in minutes, the file of :data:`SETUP`, the others as sbatch has them."""
+    CLUSTER,
+    "account",
+    "constraint",
+    "exclude",
+    "gres",
+    "partition",
+    "qos",
+    "reservation",
+    SETUP,
+    "time",
+)
+"""What ``--slurm`` takes: time in minutes, the file of :data:`SETUP`, the others as sbatch has
+them."""
 SLURM_MINUTES = 24 * 60
 """How long a job of Slurm may take unless ``--slurm time=`` says else; chosen by hand."""
 SLURM_JOBS = 100
@@ -47,13 +62,20 @@ PRECISIONS = ("fp32", TF32, "bf16")
 RECIPES = ("common", "paper")
 OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
 """What --teacher-outputs takes -> numpy's name of such a number."""
-EXACT, FAST = "exact", "fast"
+EXACT = "exact"
+FAST = "fast"
 KERNELS = (EXACT, FAST)
 NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096), "micro_batch": (1, 4096)}
-"""Numbers of the students' recipe that a request may set -> the least and the most. A teacher keeps the recipe's."""
+"""Numbers of the students' recipe that a request may set -> the least and the most. A teacher
+keeps the recipe's."""
+WHOLE_NUMBERS = ("max_train_rows", "corpus_tokens", "augment_times", "threads", "jobs")
+"""Fields of a request that are whole numbers, or None."""
 DIGITS = 9
-"""Of a whole number that somebody types, at most."""
-AUTO, EMBEDDED, HUB, SAMPLE = "auto", "embedded", "hub", "sample"
+"""Digits of a whole number that somebody types, at most."""
+AUTO = "auto"
+EMBEDDED = "embedded"
+HUB = "hub"
+SAMPLE = "sample"
 HUB_TEACHER = "bert-base-uncased"
 PUBLIC_TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
 """What pre-training reads where the data are real and nobody names a text."""
@@ -61,7 +83,10 @@ SOURCES = (
     "Where the examples come from: hub; sample (generated sentences); or a folder with "
     "<task>/<split>-00000-of-00001.parquet."
 )
-TEACHERS = "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model from a package)."
+TEACHERS = (
+    "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model "
+    "from a package)."
+)
 IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
 
 
@@ -93,14 +118,10 @@ def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
         InputError: as :func:`named_values`.
     """
     texts = comma_separated(text)
-    further = [
-        name
-        for name in (part.partition("=")[0].strip() for part in texts)
-        if name.startswith(SBATCH)
-    ]
-    return named_values(
-        "--slurm", texts, (*SLURM_PARAMETERS, *further), "NAME=VALUE, like partition=gpu,time=120"
-    )
+    names = [text.partition("=")[0].strip() for text in texts]
+    further = [name for name in names if name.startswith(SBATCH)]
+    example = "NAME=VALUE, like partition=gpu,time=120"
+    return named_values("--slurm", texts, (*SLURM_PARAMETERS, *further), example)
 
 
 def check_executor(
@@ -117,27 +138,35 @@ def check_executor(
         raise InputError("--address goes with --executor ray")
     if slurm and executor != SLURM:
         raise InputError("--slurm goes with --executor slurm")
-    given = dict(slurm)
-    minutes = given.get("time", "1")
-    if not minutes.isdecimal() or len(minutes) > 7 or int(minutes) == 0:
-        raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
-    if given.get(CLUSTER, SLURM) not in (SLURM, LOCAL):
-        raise InputError(f"--slurm {CLUSTER}={given[CLUSTER]}: choose {SLURM} or {LOCAL}")
-    if SETUP in given and not os.path.isfile(Path(given[SETUP]).expanduser()):
-        raise InputError(
-            f"--slurm {SETUP}={given[SETUP]}: no such file; it has the lines of shell that each job runs first"
-        )
+    _check_slurm(dict(slurm))
     if executor == PROCESSES:
         return
     if ":" in device:
         raise InputError(
-            f"--device {device}: with --executor {executor} each job has an accelerator of its own; "
-            f"type --device {device.partition(':')[0]}"
+            f"--device {device}: with --executor {executor} each job has an accelerator of its "
+            f"own; type --device {device.partition(':')[0]}"
         )
     if importlib.util.find_spec(PACKAGES[executor]) is None:
         raise InputError(
-            f"--executor {executor} needs the package {PACKAGES[executor]}; type in the folder of the project: "
-            f"{shlex.quote(sys.executable)} -m pip install -c constraints.txt -e '.[{executor}]'"
+            f"--executor {executor} needs the package {PACKAGES[executor]}; type in the folder of "
+            f"the project: {shlex.quote(sys.executable)} -m pip install -c constraints.txt -e "
+            f"'.[{executor}]'"
+        )
+
+
+def _check_slurm(parameters: dict[str, str]) -> None:
+    """Raises InputError where a parameter of Slurm's jobs makes no sense."""
+    minutes = parameters.get("time", "1")
+    if not minutes.isdecimal() or len(minutes) > 7 or int(minutes) == 0:
+        raise InputError(f"--slurm time={minutes}: give a whole number of minutes, from 1 on")
+    cluster = parameters.get(CLUSTER, SLURM)
+    if cluster not in (SLURM, LOCAL):
+        raise InputError(f"--slurm {CLUSTER}={cluster}: choose {SLURM} or {LOCAL}")
+    setup = parameters.get(SETUP)
+    if setup is not None and not os.path.isfile(Path(setup).expanduser()):
+        raise InputError(
+            f"--slurm {SETUP}={setup}: no such file; it has the lines of shell that each job runs "
+            "first"
         )
 
 
@@ -171,12 +200,14 @@ def parse_numbers(texts: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
 
 
 def asks_no_hub(typed: bool | None) -> bool:
-    """What --offline or --online say; where neither is typed, a continuous integration asks no hub."""
+    """What --offline or --online say; where neither is typed, a continuous integration asks no
+    hub."""
     return bool(os.environ.get("CI")) if typed is None else typed
 
 
 def reports_of(results: Path) -> Path:
-    """Where the reports of a folder of records are, if nobody says: folders of other names do not write one report."""
+    """Where the reports of a folder of records are, if nobody says: folders of other names do
+    not write one report."""
     if results.name == "results":
         return results.with_name("reports")
     return Path("reports") / results.resolve().name
@@ -193,7 +224,8 @@ def _option(
 
     Args:
         names: of the option, where it is not called like the field.
-        typed: type and default of what is typed, where they are others; the ``callback`` makes the field's value of it.
+        typed: type and default of what is typed, where they are others; the ``callback`` makes the
+            field's value of it.
         run: whether the option is of `run` alone.
         more: of typer.Option.
     """
@@ -208,95 +240,233 @@ def _several(values: str | Path | Iterable[object] | None) -> tuple[str, ...]:
     return tuple(map(str, values or ()))
 
 
+def _comma_joined(values: str | Path | Iterable[object]) -> str:
+    """One name, or several as they are typed."""
+    return str(values) if isinstance(values, str | Path) else ",".join(map(str, values))
+
+
 @dataclass(frozen=True)
 class Request:
     """The arguments of ``bench run``; also those of ``bench.api.run`` in Python."""
 
-    # fmt: off
-    methods: str = _option("all", "Rows, separated by commas; or `all`. A row is a method name, with settings (name:setting=value), "
-        "dropped losses (name:-term) or its ablation rows (name:ablate); +int8 behind it scores it in 8 bits too. `list` shows the names. "
-        "checkpoint:FOLDER and predictions:FOLDER are finished: they are scored, not trained.")
-    tasks: str = _option("glue", "Tasks or groups of tasks, separated by commas. Your own: "
-        "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with the same, or a FILE.toml.")
-    metric: tuple[str, ...] = _option((), "A metric in a file of your own, as Python imports it, "
-        "like kappa:KAPPA. Tasks name it among their metrics. Repeat the option for more metrics. choose and compare "
-        "score the tasks by it, from the stored answers, and take a name of `list --metrics` too: where several are "
-        "typed, a task is scored by the first one that suits it; where none is, by its own first one.",
-        metavar="MODULE:NAME", typed=(list[str] | None, None), show_default=False)
-    seeds: tuple[int, ...] = _option((0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds)
+    methods: str = _option(
+        "all",
+        "Rows, separated by commas; or `all`. A row is a method name, with settings "
+        "(name:setting=value), dropped losses (name:-term) or its ablation rows (name:ablate); "
+        "+int8 behind it scores it in 8 bits too. `list` shows the names. checkpoint:FOLDER and "
+        "predictions:FOLDER are finished: they are scored, not trained.",
+    )
+    tasks: str = _option(
+        "glue",
+        "Tasks or groups of tasks, separated by commas. Your own: "
+        "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with "
+        "the same, or a FILE.toml.",
+    )
+    metric: tuple[str, ...] = _option(
+        (),
+        "A metric in a file of your own, as Python imports it, like kappa:KAPPA. Tasks name it "
+        "among their metrics. Repeat the option for more metrics. choose and compare score the "
+        "tasks by it, from the stored answers, and take a name of `list --metrics` too: where "
+        "several are typed, a task is scored by the first one that suits it; where none is, by "
+        "its own first one.",
+        metavar="MODULE:NAME",
+        typed=(list[str] | None, None),
+        show_default=False,
+    )
+    seeds: tuple[int, ...] = _option(
+        (0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds
+    )
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
     results: Path = _option(Path("results/runs"), "Folder of the records.")
-    reports: Path = _option(None, "Folder of the reports.", typed=(Path | None, None),
-        show_default="reports/ and the name of the folder of records")
-    recipe: str = _option("common", "common: the same epochs, batch size and shape of the schedule for all methods. "
-        "paper: the numbers of each method's paper.")
-    numbers: tuple[tuple[str, int], ...] = _option((), "Change a number of the students' recipe: batch_size, max_length, or micro_batch (at "
-        "most so many examples of a batch at a time: less memory, the same batch). Repeat the option for several. For one row, write the "
-        "number into the row: ROW:STAGE.epochs=50, with --recipe paper.", "--set", metavar="NAME=NUMBER",
-        typed=(list[str] | None, None))
-    optimizer: str | None = _option(None, f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common recipe "
-        "were chosen with the first one; pace= in a row multiplies them. It goes with the common recipe only: a paper's recipe names its "
-        "own optimisers.", show_default="adamw")
-    precision: str = _option("fp32", "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or bf16.")
-    teacher_outputs: str = _option("", "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them in every "
-        "epoch. Without the option the teacher's forward pass runs in every step.", metavar="FORMAT", show_default=False)
-    teacher_outputs_limit: float = _option(20.0, "The largest such file, in gigabytes for each task.", metavar="GB")
-    kernels: str = _option(EXACT, "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the last digits "
-        "differ. Results with fast have keys and row names of their own.")
+    reports: Path = _option(
+        None,
+        "Folder of the reports.",
+        typed=(Path | None, None),
+        show_default="reports/ and the name of the folder of records",
+    )
+    recipe: str = _option(
+        "common",
+        "common: the same epochs, batch size and shape of the schedule for all methods. "
+        "paper: the numbers of each method's paper.",
+    )
+    numbers: tuple[tuple[str, int], ...] = _option(
+        (),
+        "Change a number of the students' recipe: batch_size, max_length, or micro_batch (at most "
+        "so many examples of a batch at a time: less memory, the same batch). Repeat the option "
+        "for several. For one row, write the number into the row: ROW:STAGE.epochs=50, with "
+        "--recipe paper.",
+        "--set",
+        metavar="NAME=NUMBER",
+        typed=(list[str] | None, None),
+    )
+    optimizer: str | None = _option(
+        None,
+        f"Optimiser of the students: {', '.join(OPTIMIZERS)}. The learning rates of the common "
+        "recipe were chosen with the first one; pace= in a row multiplies them. It goes with the "
+        "common recipe only: a paper's recipe names its own optimisers.",
+        show_default="adamw",
+    )
+    precision: str = _option(
+        "fp32",
+        "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or "
+        "bf16.",
+    )
+    teacher_outputs: str = _option(
+        "",
+        "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them "
+        "in every epoch. Without the option the teacher's forward pass runs in every step.",
+        metavar="FORMAT",
+        show_default=False,
+    )
+    teacher_outputs_limit: float = _option(
+        20.0, "The largest such file, in gigabytes for each task.", metavar="GB"
+    )
+    kernels: str = _option(
+        EXACT,
+        "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the "
+        "last digits differ. Results with fast have keys and row names of their own.",
+    )
     device: str = _option("auto", "Device to compute on: auto, cpu, cuda, mps ...")
-    deterministic: bool = _option(False, "On a GPU, use only kernels that give the same bits each time: slower. It is part of a result's "
-        "key. On a CPU the bits are the same without it.")
-    max_train_rows: int | None = _option(None, "Train on at most this many examples. They are drawn once, and are the same for every row "
-        "and seed.")
-    epochs: float | None = _option(None, "Passes over the training examples, summed over all stages of a method, without preparatory "
-        "ones. It goes with the common recipe only: a paper's recipe has its own number of epochs.", show_default="3")
-    corpus: tuple[str, ...] = _option((), "Text for pre-training, without labels: a file with one document a line; parquet with a text "
-        "column; hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated sentences). Repeat the option for more files.",
-        metavar="FILE", typed=(list[str] | None, None),
+    deterministic: bool = _option(
+        False,
+        "On a GPU, use only kernels that give the same bits each time: slower. It is part of a "
+        "result's key. On a CPU the bits are the same without it.",
+    )
+    max_train_rows: int | None = _option(
+        None,
+        "Train on at most this many examples. They are drawn once, and are the same for every row "
+        "and seed.",
+    )
+    epochs: float | None = _option(
+        None,
+        "Passes over the training examples, summed over all stages of a method, without "
+        "preparatory ones. It goes with the common recipe only: a paper's recipe has its own "
+        "number of epochs.",
+        show_default="3",
+    )
+    corpus: tuple[str, ...] = _option(
+        (),
+        "Text for pre-training, without labels: a file with one document a line; parquet with a "
+        "text column; hub:NAME or hub:NAME/CONFIG, a data set on the hub; or sample (generated "
+        "sentences). Repeat the option for more files.",
+        metavar="FILE",
+        typed=(list[str] | None, None),
         show_default="the training texts of your own tasks; else sample with sample data, or "
-        f"{PUBLIC_TEXT}")
-    corpus_tokens: int | None = _option(None,
-        "How many tokens of the corpus the pre-training on text reads; a shorter corpus is repeated.",
+        f"{PUBLIC_TEXT}",
+    )
+    corpus_tokens: int | None = _option(
+        None,
+        "How many tokens of the corpus the pre-training on text reads; a shorter corpus is "
+        "repeated.",
         show_default="4,000,000; 100,000 with generated sentences; of your own tasks' texts three "
-        "passes, at most 4,000,000")
-    augment: str = _option("", "Make more training examples for the students. masked: a masked language model replaces words (Jiao et "
-        "al. 2020). rules: words are hidden or replaced by rules (Tang et al. 2019).")
+        "passes, at most 4,000,000",
+    )
+    augment: str = _option(
+        "",
+        "Make more training examples for the students. masked: a masked language model replaces "
+        "words (Jiao et al. 2020). rules: words are hidden or replaced by rules (Tang et al. "
+        "2019).",
+    )
     augment_times: int = _option(10, "At most this many new examples for each training example.")
-    word_vectors: Path | None = _option(None, "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
-        "teacher's own embeddings are used.", metavar="FILE")
-    checkpoint: str = _option("last", "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the examples "
-        "that are scored; the report says so. best-on-half: chosen on one half of these examples, scored on the other half.")
-    threads: int = _option(2, "CPU threads of each job. Results with different numbers of threads have different keys.",
-        show_default="1, or 2 with --jobs 1", typed=(int | None, None))
-    jobs: int = _option(1, "How many jobs run at the same time, in separate processes; a single one runs in the main process. auto: as "
-        "many as cores and memory allow, on a GPU the number that takes the least time; one for a plan of less than a minute. With the "
-        "same --threads, the number of jobs changes no result.", metavar="N|auto", typed=(str, AUTO), callback=parse_jobs)
+    word_vectors: Path | None = _option(
+        None,
+        "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
+        "teacher's own embeddings are used.",
+        metavar="FILE",
+    )
+    checkpoint: str = _option(
+        "last",
+        "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the "
+        "examples that are scored; the report says so. best-on-half: chosen on one half of these "
+        "examples, scored on the other half.",
+    )
+    threads: int = _option(
+        2,
+        "CPU threads of each job. Results with different numbers of threads have different keys.",
+        show_default="1, or 2 with --jobs 1",
+        typed=(int | None, None),
+    )
+    jobs: int = _option(
+        1,
+        "How many jobs run at the same time, in separate processes; a single one runs in the main "
+        "process. auto: as many as cores and memory allow, on a GPU the number that takes the "
+        "least time; one for a plan of less than a minute. With the same --threads, the number of "
+        "jobs changes no result.",
+        metavar="N|auto",
+        typed=(str, AUTO),
+        callback=parse_jobs,
+    )
     """0 for auto"""
-    executor: str = _option(PROCESSES, "Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. slurm: as "
-        "jobs of Slurm. The results are the same. docs/gpu.md explains it.")
-    address: str = _option("", "Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
-        metavar="HOST:PORT", show_default="a new cluster of this machine alone")
-    slurm: tuple[tuple[str, str], ...] = _option((), f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes), and "
-        "sbatch.NAME for any other option of sbatch. setup names a file: lines of shell that each job runs first. cluster=local runs the "
-        "jobs on this machine, without Slurm.", metavar="NAME=VALUE,...", show_default=f"time={SLURM_MINUTES}", typed=(str, ""),
-        callback=parse_slurm)
-    offline: bool = _option(False, "Do not use the network. Read models and data from the local cache.", "--offline/--online",
-        show_default="online; offline if the variable CI is set", typed=(bool, None), callback=asks_no_hub)
-    rerun_stale: bool = _option(False, "Train again what another version of the code made: records, and the artefacts in the cache.")
+    executor: str = _option(
+        PROCESSES,
+        "Where the jobs run. processes: in processes of this machine. ray: on a Ray cluster. "
+        "slurm: as jobs of Slurm. The results are the same. docs/gpu.md explains it.",
+    )
+    address: str = _option(
+        "",
+        "Address of a running Ray cluster, or auto for the cluster that this machine belongs to.",
+        metavar="HOST:PORT",
+        show_default="a new cluster of this machine alone",
+    )
+    slurm: tuple[tuple[str, str], ...] = _option(
+        (),
+        f"Parameters of Slurm's jobs: {', '.join(SLURM_PARAMETERS)} (in minutes), and sbatch.NAME "
+        "for any other option of sbatch. setup names a file: lines of shell that each job runs "
+        "first. cluster=local runs the jobs on this machine, without Slurm.",
+        metavar="NAME=VALUE,...",
+        show_default=f"time={SLURM_MINUTES}",
+        typed=(str, ""),
+        callback=parse_slurm,
+    )
+    offline: bool = _option(
+        False,
+        "Do not use the network. Read models and data from the local cache.",
+        "--offline/--online",
+        show_default="online; offline if the variable CI is set",
+        typed=(bool, None),
+        callback=asks_no_hub,
+    )
+    rerun_stale: bool = _option(
+        False,
+        "Train again what another version of the code made: records, and the artefacts in the "
+        "cache.",
+    )
     yes: bool = _option(False, "Start long plans without asking.", "--yes", "-y")
     retry_failed: bool = _option(False, "Train failed cells again.", run=True)
     rerun: bool = _option(False, "Train everything again. Old attempts are kept.", run=True)
-    save_students: Path | None = _option(None, "Save each student that this run trains, and each teacher that it fine-tunes, as a folder "
-        "for the library transformers.", metavar="FOLDER", run=True)
-    accept_suspect_teacher: bool = _option(False, "Learn from a tuned teacher also where its "
-        "answers fit far better with its labels in another order.", run=True)
-    curves: bool = _option(False, "Score each student that this run trains after every epoch too, for the report's learning curves. The "
-        "results stay the same.", run=True)
-    track: str = _option("", f"Write losses and scores of what this run trains to a tracker too: {', '.join(TRACKERS)}. It has to be "
-        "installed; tensorboard's files are below the folder of the reports.", metavar="NAME", run=True)
-    latex: bool = _option(False, "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.", run=True)
-    # fmt: on
+    save_students: Path | None = _option(
+        None,
+        "Save each student that this run trains, and each teacher that it fine-tunes, as a folder "
+        "for the library transformers.",
+        metavar="FOLDER",
+        run=True,
+    )
+    accept_suspect_teacher: bool = _option(
+        False,
+        "Learn from a tuned teacher also where its "
+        "answers fit far better with its labels in another order.",
+        run=True,
+    )
+    curves: bool = _option(
+        False,
+        "Score each student that this run trains after every epoch too, for the report's learning "
+        "curves. The results stay the same.",
+        run=True,
+    )
+    track: str = _option(
+        "",
+        "Write losses and scores of what this run trains to a tracker too: "
+        f"{', '.join(TRACKERS)}. It has to be installed; tensorboard's files are below the folder "
+        "of the reports.",
+        metavar="NAME",
+        run=True,
+    )
+    latex: bool = _option(
+        False,
+        "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.",
+        run=True,
+    )
     outline: bool = False
     """a teacher's configuration is enough, without weights and tokenizer: of `plan` alone"""
     held_back: bool = False
@@ -309,28 +479,29 @@ class Request:
     """for the title of a report: why ``auto`` chose what it chose"""
 
     def __post_init__(self) -> None:
-        """Values as somebody types them in Python: lists of names, folders as text, one seed, numbers by name."""
-        own: dict[str, Any] = {
-            "reports": reports_of(Path(self.results)) if self.reports is None else self.reports
-        }
-        for name in ("methods", "tasks"):
-            value: Any = getattr(self, name)
-            if name == "methods" and not isinstance(value, str | Path) and not value:
-                raise InputError(
-                    f"methods={value}: it names no row; methods='' scores the teachers alone"
-                )
-            own[name] = str(value) if isinstance(value, str | Path) else ",".join(map(str, value))
-        for name in ("results", "reports", "save_students"):
-            folder = own.get(name, getattr(self, name))
-            own[name] = None if folder is None else Path(folder)
-        seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
-        own["seeds"] = parse_seeds(seeds if isinstance(seeds, str) else ",".join(map(str, seeds)))
+        """Values as somebody types them in Python: lists of names, folders as text, one seed,
+        numbers by name."""
+        own: dict[str, Any] = {}
+        # folders, one of which follows another
+        own["results"] = Path(self.results)
+        own["reports"] = reports_of(own["results"]) if self.reports is None else Path(self.reports)
+        own["save_students"] = None if self.save_students is None else Path(self.save_students)
+        # rows and tasks
+        methods: Any = self.methods
+        if not isinstance(methods, str | Path) and not methods:
+            raise InputError(
+                f"methods={methods}: it names no row; methods='' scores the teachers alone"
+            )
+        own["methods"] = _comma_joined(methods)
+        own["tasks"] = _comma_joined(self.tasks)
         own["corpus"] = _several(self.corpus)
         own["metric"] = _several(self.metric)
+        # numbers
+        seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
+        own["seeds"] = parse_seeds(_comma_joined(seeds))
         own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
-        own["numbers"] = parse_numbers(
-            [f"{name}={number}" for name, number in dict(self.numbers).items()]
-        )
+        numbers = [f"{name}={number}" for name, number in dict(self.numbers).items()]
+        own["numbers"] = parse_numbers(numbers)
         for name, value in own.items():
             object.__setattr__(self, name, value)
         # tasks are read next, and their files may name them
@@ -350,14 +521,16 @@ class Request:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the jobs are done on other machines, so that this one's cores, memory and accelerators set no limit."""
+        """Whether the jobs are done on other machines, so that this one's cores, memory and
+        accelerators set no limit."""
         if self.executor == RAY:
             return bool(self.address)
         return self.executor == SLURM and dict(self.slurm).get(CLUSTER) != LOCAL
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What pre-training reads, as :func:`bench.data.corpus.read_corpus` takes it; nothing for generated sentences."""
+        """What pre-training reads, as :func:`bench.data.corpus.read_corpus` takes it; nothing
+        for generated sentences."""
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
         return () if asked == (SAMPLE,) else asked
 
@@ -367,6 +540,23 @@ class Request:
         Raises:
             InputError: an option, or two options together, make no sense; the message names them.
         """
+        self._check_choices()
+        self._check_kinds()
+        self._check_ranges()
+        self._check_recipe()
+        check_executor(self.executor, self.address, self.slurm, self.device)
+        if self.augmentation is not None:
+            self.augmentation.checked()
+        elif self.word_vectors is not None:
+            raise InputError("--word-vectors goes with --augment masked")
+        for name in ("results", "reports"):
+            folder = getattr(self, name)
+            if folder.exists() and not folder.is_dir():
+                raise InputError(f"--{name} {folder}: that is a file; name a folder")
+        return self
+
+    def _check_choices(self) -> None:
+        """Raises InputError where an option is none of those that are offered."""
         for name, value, known in (
             ("recipe", self.recipe, RECIPES),
             ("precision", self.precision, PRECISIONS),
@@ -377,57 +567,66 @@ class Request:
         ):
             if value not in known:
                 raise InputError(f"--{name} {value}: choose one of {', '.join(known)}")
-        whole = "max_train_rows", "corpus_tokens", "augment_times", "threads", "jobs"
-        for name in (*whole, "epochs", "teacher_outputs_limit"):
-            kind, value = Integral if name in whole else Real, getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
-                words = "a whole number" if name in whole else "a number"
-                raise InputError(f"--{name.replace('_', '-')} {value!r}: give {words}")
-        if not self.teacher_outputs_limit > 0:
-            raise InputError(
-                f"--teacher-outputs-limit {self.teacher_outputs_limit:g}: should be above 0 gigabytes"
-            )
-        if self.kernels == FAST and self.precision != "fp32":
-            raise InputError(f"--kernels fast: goes with --precision fp32, not {self.precision}")
+
+    def _check_kinds(self) -> None:
+        """Raises InputError where a number is none, as may be in Python or in a file."""
+        for name in WHOLE_NUMBERS:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
+                raise InputError(f"{_typed_option(name)} {value!r}: give a whole number")
+        for name in ("epochs", "teacher_outputs_limit"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real)):
+                raise InputError(f"{_typed_option(name)} {value!r}: give a number")
+
+    def _check_ranges(self) -> None:
+        """Raises InputError where a number is too small or too large."""
+        limit = self.teacher_outputs_limit
+        if not limit > 0:
+            raise InputError(f"--teacher-outputs-limit {limit:g}: should be above 0 gigabytes")
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
         for name in ("max_train_rows", "corpus_tokens", "threads"):
             count = getattr(self, name)
             if count is not None and count < 1:
-                raise InputError(f"--{name.replace('_', '-')} {count}: should be at least 1")
+                raise InputError(f"{_typed_option(name)} {count}: should be at least 1")
         if self.jobs < 0:
             raise InputError(f"--jobs {self.jobs}: should be at least 1, or auto")
         for name, number in self.numbers:
             least, most = NUMBERS[name]
             if not least <= number <= most:
                 raise InputError(f"{name} {number}: should lie between {least} and {most:,}")
-        if self.optimizer is not None and self.recipe == "paper":
-            raise InputError(
-                "--optimizer goes with --recipe common; each paper's stage has its own, and a row can name another: "
-                "ROW:STAGE.optimizer=NAME"
-            )
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
-        if self.epochs is not None and self.recipe == "paper":
+
+    def _check_recipe(self) -> None:
+        """Raises InputError where options of the training do not go together."""
+        if self.kernels == FAST and self.precision != "fp32":
+            raise InputError(f"--kernels fast: goes with --precision fp32, not {self.precision}")
+        if self.recipe != "paper":
+            return
+        if self.optimizer is not None:
+            raise InputError(
+                "--optimizer goes with --recipe common; each paper's stage has its own, and a row "
+                "can name another: ROW:STAGE.optimizer=NAME"
+            )
+        if self.epochs is not None:
             raise InputError(
                 "--epochs goes with --recipe common; each paper's schedule has its own"
             )
-        check_executor(self.executor, self.address, self.slurm, self.device)
-        if self.augmentation is not None:
-            self.augmentation.checked()
-        elif self.word_vectors is not None:
-            raise InputError("--word-vectors goes with --augment masked")
-        for name, folder in (("results", self.results), ("reports", self.reports)):
-            if folder.exists() and not folder.is_dir():
-                raise InputError(f"--{name} {folder}: that is a file; name a folder")
-        return self
+
+
+def _typed_option(name: str) -> str:
+    """How the option of a field is typed."""
+    return f"--{name.replace('_', '-')}"
 
 
 def recipe_of(
     request: Request, default_epochs: float, longest: int, max_length: int = 128
 ) -> Recipe:
-    """The students' recipe; ``longest`` is what the teacher can read, ``max_length`` what the task asks for.
+    """The students' recipe; ``longest`` is what the teacher can read, ``max_length`` what the task
+    asks for.
 
     Raises:
         InputError: sequences were asked for that the teacher cannot read.
@@ -437,9 +636,9 @@ def recipe_of(
         epochs=request.epochs or default_epochs,
         optimizer=request.optimizer or ADAMW,
     )
-    own = dict(request.numbers)
-    if own.get("max_length", 0) > longest:
+    numbers: dict[str, Any] = {"max_length": min(max_length, longest), **dict(request.numbers)}
+    if numbers["max_length"] > longest:
         raise InputError(
-            f"max_length {own['max_length']}: the encoder reads at most {longest} tokens"
+            f"max_length {numbers['max_length']}: the encoder reads at most {longest} tokens"
         )
-    return replace(recipe, **{"max_length": min(max_length, longest), **own})  # type: ignore[arg-type]
+    return replace(recipe, **numbers)

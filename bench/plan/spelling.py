@@ -48,9 +48,10 @@ _fields: dict[str, Any] = {
     **{name: (choices | None, None) for name, choices in CHOICES.items()},
 }
 StageNumbers: Any = create_model("StageNumbers", __base__=TypedFile, **_fields)
-"""A row's own numbers for one of its method's stages, as a spelling (``name:stage.epochs=50``) and a file have them. They go in the place
-of those that the method's file takes from its paper (``Stage.paper``), so they need the recipe ``paper``. They count among the row's
-settings: they are in its name and in the key of its records."""
+"""A row's own numbers for one of its method's stages, as a spelling (``name:stage.epochs=50``)
+and a file have them. They go in the place of those that the method's file takes from its paper
+(``Stage.paper``), so they need the recipe ``paper``. They count among the row's settings: they
+are in its name and in the key of its records."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +72,14 @@ class MethodRow:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All of them; of those that joined the method later only what was changed (methods.core.settings.added_setting)."""
-        values = {field: vars(self.method)[field.name] for field in fields(self.method)}
-        own = {
-            f.name: value
-            for f, value in values.items()
-            if not f.metadata.get("later") or value != f.default
-        }
-        return own | dict(self.stage_overrides)
+        """All of them; of those that joined the method later only what was changed
+        (methods.core.settings.added_setting)."""
+        settings = {}
+        for field in fields(self.method):
+            value = getattr(self.method, field.name)
+            if not field.metadata.get("later") or value != field.default:
+                settings[field.name] = value
+        return settings | dict(self.stage_overrides)
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         """The method's stages, with the row's own numbers in the place of those of its paper.
@@ -97,11 +98,11 @@ class MethodRow:
         for name in own:
             if name not in there:
                 raise MethodError(f"there is no stage {name}; its stages are: {', '.join(there)}")
-        return (
-            [replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages]
-            if own
-            else stages
-        )
+        if not own:
+            return stages
+        return [
+            replace(stage, paper={**stage.paper, **own.get(stage.name, {})}) for stage in stages
+        ]
 
 
 class TypedRows(NamedTuple):
@@ -110,9 +111,11 @@ class TypedRows(NamedTuple):
     rows: list[MethodRow]
     """to train"""
     given: list[str]
-    """those that are finished: ``checkpoint:PATH``, a folder with a classifier or with one a task, and ``predictions:PATH``"""
+    """those that are finished: ``checkpoint:PATH``, a folder with a classifier or with one a
+    task, and ``predictions:PATH``"""
     in_8_bits: frozenset[str]
-    """spellings of those that had ``+int8``; the teacher, which is always scored, may be among them"""
+    """spellings of those that had ``+int8``; the teacher, which is always scored, may be among
+    them"""
     spellings: list[str]
     """of all"""
     by_all: frozenset[str]
@@ -122,15 +125,14 @@ class TypedRows(NamedTuple):
 def parse_rows(text: str) -> TypedRows:
     """
     Raises:
-        InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8 bits.
+        InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8
+            bits.
     """
-    trained, given, in_8_bits, named, spellings = (
-        list[str](),
-        list[str](),
-        set[str](),
-        set[str](),
-        list[str](),
-    )
+    trained: list[str] = []
+    given: list[str] = []
+    spellings: list[str] = []
+    in_8_bits: set[str] = set()
+    named: set[str] = set()  # of those, the ones that are asked for without all+int8
     for part in comma_separated(text):
         row = part.removesuffix(PLUS_INT8)
         name, _, path = row.partition(":")
@@ -142,7 +144,8 @@ def parse_rows(text: str) -> TypedRows:
                 raise InputError(f"{part}: add the folder of {what}: {name}:PATH")
             if row != part and name != CHECKPOINT:
                 raise InputError(
-                    f"{part}: predictions are no model that could be quantised; leave out {PLUS_INT8}"
+                    f"{part}: predictions are no model that could be quantised; leave out "
+                    f"{PLUS_INT8}"
                 )
             given.append(row)
             spelled = [row]
@@ -150,8 +153,10 @@ def parse_rows(text: str) -> TypedRows:
             trained.append(row)
             spelled = [each.spelling for each in parse_methods(row)]
         spellings += spelled
-        in_8_bits |= set(spelled) if row != part else set()
-        named |= set(spelled) if row not in (part, ALL) else set()
+        if row != part:
+            in_8_bits.update(spelled)
+            if row != ALL:
+                named.update(spelled)
     # none: teachers and finished models alone
     rows = parse_methods(",".join(trained)) if trained else []
     return TypedRows(
@@ -166,10 +171,11 @@ def parse_rows(text: str) -> TypedRows:
 def parse_methods(text: str) -> list[MethodRow]:
     """``"one,other:ablate"`` -> rows, in order, without repeats.
 
-    Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning rate), ``-term`` drops a term (and all below it,
-    ``-dis`` drops ``dis.adv``), ``ablate`` adds every row w/o X of the method, ``stage.epochs=10`` is a number of one of its
-    stages (:data:`StageNumbers`). Their order does not matter.
-    ``mine:Mine`` is a class in a file of the current folder. ``all`` means every method that ships with the project.
+    Parts are separated by ``:``; ``name=value`` is a setting (``pace=2`` doubles the learning
+    rate), ``-term`` drops a term (and all below it, ``-dis`` drops ``dis.adv``), ``ablate`` adds
+    every row w/o X of the method, ``stage.epochs=10`` is a number of one of its stages
+    (:data:`StageNumbers`). Their order does not matter. ``mine:Mine`` is a class in a file of the
+    current folder. ``all`` means every method that ships with the project.
 
     Raises:
         InputError: naming the nearest thing that exists.
@@ -198,16 +204,17 @@ def drop_unusable(
     Raises:
         InputError: a row that was named does not.
     """
-    kept, left = [], []
+    kept = []
+    left = []
     for row in rows:
         try:
             check(row)
             kept.append(row)
         except (ValueError, InputError) as error:
             if not row.from_all:
-                raise InputError(
-                    str(error) if isinstance(error, InputError) else f"{row.spelling}: {error}"
-                ) from None
+                if isinstance(error, InputError):
+                    raise InputError(str(error)) from None
+                raise InputError(f"{row.spelling}: {error}") from None
             left.append(f"{row.spelling}{point} is left out of `--methods all{point}`: {error}")
     return kept, left
 
@@ -228,7 +235,8 @@ def _rows(text: str) -> list[MethodRow]:
         raise InputError(f"{name} names no ablations; {instead}")
     rows = [full]
     for label, suffix in method.ablations.items():
-        # what the ablation sets goes before what was typed; one that changes nothing of this row is no row of its own
+        # what the ablation sets goes before what was typed; one that changes nothing of this row is
+        # no row of its own
         changed = {part.partition("=")[0] for part in suffix.split(":") if "=" in part}
         row = parse_one(
             ":".join([name, *(part for part in own if part.partition("=")[0] not in changed)])
@@ -245,13 +253,15 @@ def parse_one(text: str) -> MethodRow:
     name = method_name(text)
     if "ablate" in parts:
         raise InputError(
-            f"{text}: ablate means several rows; name one row here, like {text.replace(':ablate', '')}"
+            f"{text}: ablate means several rows; name one row here, like "
+            f"{text.replace(':ablate', '')}"
         )
     return parse_of(method_class(name), name + text.removeprefix(typed))
 
 
 def method_name(text: str) -> str:
-    """The registered name of a row's method, typed in capitals or not; ``module:Class`` as it is. Imports no method.
+    """The registered name of a row's method, typed in capitals or not; ``module:Class`` as it is.
+    Imports no method.
 
     Raises:
         InputError: no such method, or a row that is not trained here.
@@ -259,7 +269,8 @@ def method_name(text: str) -> str:
     name = split_row(text)[0]
     if name in FINISHED:
         raise InputError(
-            f"{text}: a finished model or its predictions have no settings and are not trained; name a method that is trained here"
+            f"{text}: a finished model or its predictions have no settings and are not trained; "
+            "name a method that is trained here"
         )
     if name == ALL:
         raise InputError(f"{text}: all takes no settings and no :ablate; name the methods")
@@ -276,14 +287,15 @@ def method_name(text: str) -> str:
         raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
     if text.partition(":")[2] and file_of(name):
         raise InputError(
-            f"{text}: {name} is a module; name a class in it, which begins with a capital: {name}:{name.capitalize()}"
+            f"{text}: {name} is a module; name a class in it, which begins with a capital: "
+            f"{name}:{name.capitalize()}"
         )
     raise unknown("method", name, [*known, ALL])
 
 
 def check_names(text: str) -> None:
-    """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes of one's own, after all names
-    are looked at, and no registered method."""
+    """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes
+    of one's own, after all names are looked at, and no registered method."""
     typed = [part.removesuffix(PLUS_INT8) for part in comma_separated(text) if part != TEACHER_TOO]
     rows = [part for part in typed if part != ALL and split_row(part)[0] not in FINISHED]
     for name in [method_name(row) for row in rows]:
@@ -292,7 +304,8 @@ def check_names(text: str) -> None:
 
 
 def parse_of(method: type, text: str) -> MethodRow:
-    """One spelling without ``ablate``, read with this class; the method's name is only used in messages and in the row's spelling.
+    """One spelling without ``ablate``, read with this class; the method's name is only used in
+    messages and in the row's spelling.
 
     Raises:
         InputError: as :func:`parse_methods`.
@@ -300,7 +313,8 @@ def parse_of(method: type, text: str) -> MethodRow:
     name, parts = split_row(text)
     if not isinstance(method, type) or not is_dataclass(method):
         raise InputError(
-            f"{name}: {getattr(method, '__name__', method)} is no dataclass; write @dataclass(frozen=True) above the class of the method"
+            f"{name}: {getattr(method, '__name__', method)} is no dataclass; write "
+            "@dataclass(frozen=True) above the class of the method"
         )
     from methods.api import missing_members
 
@@ -314,35 +328,21 @@ def parse_of(method: type, text: str) -> MethodRow:
     given: set[str] = set()
     for part in parts:
         key, equals, value = part.partition("=")
-        if equals and key in given:
+        if not equals:
+            dropped.add(_dropped_term(text, method, part))
+            continue
+        if key in given:
             raise InputError(f"{text}: {key} is given twice")
         given.add(key)
         # a method's own setting of this name comes first
-        if key == PACE and equals and PACE not in offered:
-            pace = float(convert(f"{text}: {PACE}", value, float))
-            if not 0 < pace < 1000:
-                raise InputError(
-                    f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below 1000"
-                )
-        elif equals and "." in key:
+        if key == PACE and PACE not in offered:
+            pace = _pace(text, value)
+        elif "." in key:
             numbers[key] = _stage_number(name, key, value)
-        elif part.startswith("-") and not equals:
-            known = sorted({*method.terms, *(term.split(".")[0] for term in method.terms)})  # type: ignore[attr-defined]
-            if part[1:] not in known:
-                raise unknown(f"term of {name}", part[1:], known)
-            dropped.add(part[1:])
-        elif equals and key in offered:
+        elif key in offered:
             settings[key] = convert(f"{name}:{key}", value, offered[key])
-        elif equals:
-            raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
         else:
-            near = nearest(part, [*offered, "ablate"])
-            hint = (
-                f"; did you mean {near + ('=...' if near != 'ablate' else '')!r}?" if near else ""
-            )
-            raise InputError(
-                f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}"
-            )
+            raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
     try:
         plain = method(**settings)
     except ValueError as error:
@@ -352,6 +352,43 @@ def parse_of(method: type, text: str) -> MethodRow:
     paced = {PACE: pace} if pace != 1.0 else {}
     spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
+
+
+def _dropped_term(text: str, method: Any, part: str) -> str:
+    """The term that ``-term`` drops.
+
+    Raises:
+        InputError: the method has no such term, or ``part`` is something else.
+    """
+    name = split_row(text)[0]
+    if not part.startswith("-"):
+        near = nearest(part, [*settings_of(method), "ablate"])
+        hint = ""
+        if near:
+            typed = near if near == "ablate" else f"{near}=..."
+            hint = f"; did you mean {typed!r}?"
+        raise InputError(f"{text}: {part!r} is neither setting=value nor -term nor ablate{hint}")
+    # a term, or all below a name
+    above = [term.split(".")[0] for term in method.terms]
+    known = sorted({*method.terms, *above})
+    if part[1:] not in known:
+        raise unknown(f"term of {name}", part[1:], known)
+    return part[1:]
+
+
+def _pace(text: str, value: str) -> float:
+    """What ``pace=`` multiplies the learning rate with.
+
+    Raises:
+        InputError: no number, or one that makes no sense.
+    """
+    pace = float(convert(f"{text}: {PACE}", value, float))
+    if not 0 < pace < 1000:
+        raise InputError(
+            f"{text}: {PACE}={value} multiplies the learning rate; it should be above 0 and below "
+            "1000"
+        )
+    return pace
 
 
 def _stage_number(where: str, name: str, text: str) -> Any:
@@ -372,7 +409,8 @@ def _stage_number(where: str, name: str, text: str) -> Any:
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of a registered method, or of ``module:Class``, which may be a file of the current folder.
+    """The class of a registered method, or of ``module:Class``, which may be a file of the current
+    folder.
 
     Raises:
         InputError: no such method, or it cannot be imported, or it is not written for the contract.
@@ -467,7 +505,8 @@ def convert(name: str, text: str, hint: Any) -> Any:
         raise InputError(f"{name}={text}: expected true or false")
     if hint not in (int, float, str):
         raise InputError(
-            f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or Literal"
+            f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or "
+            "Literal"
         )
     try:
         value = hint(text)

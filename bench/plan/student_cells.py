@@ -1,4 +1,5 @@
-"""The cells of the students: what a row wants prepared for a task, under which keys, and whether it can be trained."""
+"""The cells of the students: what a row wants prepared for a task, under which keys, and whether
+it can be trained."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
 from bench.record.cell import Cell, Partner, Selection, split_row
 from bench.record.keys import digest
-from bench.record.recipe import PAPER, WIDE, optimizers_of_stages
+from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.record.task_facts import label_suffixes
 
 if TYPE_CHECKING:
@@ -27,105 +28,141 @@ if TYPE_CHECKING:
 def student_cells(
     row: MethodRow, tasks: Sequence[TaskPlan], request: Request, planner: ArtefactPlanner
 ) -> list[tuple[Cell, tuple[ArtefactPlan, ...]]]:
-    """The cells of one row, one for each seed and task, each with what its method asks for on the task; of several tasks they
-    are one training a seed.
+    """The cells of one row, one for each seed and task, each with what its method asks for on the
+    task.
+
+    Those of several tasks are one training a seed.
 
     Raises:
         InputError: a combination that the method cannot do.
     """
+    several = bool(row.method.multitask)
+    search = dict(request.searches).get(row.spelling)
+
+    # what the method asks for, and the recipe, which is one of all tasks
+    artefacts = _artefacts(row, tasks, planner)
+    keys = {name: entry.key for of_task in artefacts for name, entry in of_task.items()}
+    recipe = _recipe(row, tasks, request).as_dict()
+
+    # what the request's choices add to the name of the row
+    rule = EPOCH_RULES[request.checkpoint]
+    outputs = request.teacher_outputs if row_taps(row, tasks) else ""
+    kernels = FAST if request.kernels == FAST else ""
+    suffixes = label_suffixes(search, bool(rule), outputs, kernels, recipe)
+    label = "".join([search.of if search else row.label, *suffixes])
+    ablation_of = None
+    if row.ablation_of is not None:
+        # an ablation is no row of a search
+        of_full = suffixes[1:] if search else suffixes
+        ablation_of = "".join([row.ablation_of, *of_full])
+
+    partners = tuple(map(_partner, tasks)) if several else ()
+    cells = []
+    for seed in request.seeds:
+        for task, of_task in zip(tasks, artefacts, strict=True):
+            cell = task.cell(
+                label=label,
+                method=split_row(row.spelling)[0],
+                version=row.method.version,
+                settings=row.settings,
+                dropped=row.dropped,
+                ablation_of=ablation_of,
+                artefacts=keys,
+                recipe=recipe,
+                seed=seed,
+                together=partners,
+                selection=_selection(rule, tasks if several else [task]),
+                search=search,
+                teacher_outputs=outputs,
+                kernels=kernels,
+            )
+            cells.append((cell, tuple(of_task.values())))
+    return cells
+
+
+def _artefacts(
+    row: MethodRow, tasks: Sequence[TaskPlan], planner: ArtefactPlanner
+) -> list[dict[str, ArtefactPlan]]:
+    """What a row's method asks for on each task, by the name that the student knows it by.
+
+    What several tasks share is the first one's, also where each has a checkpoint of its own.
+
+    Raises:
+        InputError: an artefact that the method cannot have with this teacher.
+    """
     from methods.core.artefacts import artefact_name
 
-    several, search = bool(row.method.multitask), dict(request.searches).get(row.spelling)
-    artefacts: dict[str, str] = {}
-    asked: list[tuple[ArtefactPlan, ...]] = []
-    recipes = []
-    by_stages: tuple[tuple[str, str], ...] = ()
-    # the stages to which the row's paper gives another optimiser than AdamW
-    if request.recipe == PAPER:
-        by_stages = optimizers_of_stages(
-            (stage.name, stage.paper) for stage in row.stages(setup_of(tasks, {}))
-        )
+    several = bool(row.method.multitask)
+    found: list[dict[str, ArtefactPlan]] = []
+    names: set[str] = set()
     for task in tasks:
         config = task.checkpoint.config
+        of_task = {}
         try:
-            wanted = tuple(row.method.requires(config))
-            # what several tasks share is the first one's, also where each has a checkpoint of its own
-            named = {artefact_name(each, config, task.name, several): each for each in wanted}
-            own = {
-                name: planner.add(each, task.checkpoint, task)
-                for name, each in named.items()
-                if name not in artefacts
-            }
+            for artefact in tuple(row.method.requires(config)):
+                name = artefact_name(artefact, config, task.name, several)
+                if name not in names:
+                    of_task[name] = planner.add(artefact, task.checkpoint, task)
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
-        artefacts |= {name: entry.key for name, entry in own.items()}
-        asked.append(tuple(own.values()))
-        rate = (
-            task.teacher_recipe if tuned_like_the_teacher(wanted, config) else task.recipe
-        ).learning_rate
-        recipes.append(
-            replace(task.recipe, learning_rate=rate * row.pace, stage_optimizers=by_stages)
-        )
+        names |= of_task.keys()
+        found.append(of_task)
+    return found
+
+
+def _recipe(row: MethodRow, tasks: Sequence[TaskPlan], request: Request) -> Recipe:
+    """The recipe of a row's student.
+
+    Raises:
+        InputError: its tasks have different ones.
+    """
+    # the stages to which the row's paper gives another optimiser than AdamW
+    by_stages: tuple[tuple[str, str], ...] = ()
+    if request.recipe == PAPER:
+        stages = row.stages(setup_of(tasks, {}))
+        by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
+
+    recipes = []
+    for task in tasks:
+        config = task.checkpoint.config
+        rate = task.recipe.learning_rate
+        if tuned_like_the_teacher(row.method.requires(config), config):
+            rate = task.teacher_recipe.learning_rate
+        paced = replace(task.recipe, learning_rate=rate * row.pace, stage_optimizers=by_stages)
+        recipes.append(paced)
     if len({digest(recipe.as_dict()) for recipe in recipes}) > 1:
         raise InputError(
             f"{row.spelling}: its tasks have different recipes; give --epochs, or one kind of data"
         )
-    outputs = request.teacher_outputs if row_taps(row, tasks) else ""
-    kernels = FAST if request.kernels == FAST else ""
-    recipe = recipes[0].as_dict()
-    suffixes = label_suffixes(
-        search, bool(EPOCH_RULES[request.checkpoint]), outputs, kernels, recipe
+    return recipes[0]
+
+
+def _partner(task: TaskPlan) -> Partner:
+    """A task as one of several that a student learns."""
+    return Partner(
+        task=task.name,
+        train=task.data.train,
+        max_train_rows=task.data.max_train_rows,
+        teacher=task.teacher.key,
     )
-    partners = [
-        Partner(
-            task=task.name,
-            train=task.data.train,
-            max_train_rows=task.data.max_train_rows,
-            teacher=task.teacher.key,
-        )
-        for task in tasks
-    ]
-    chosen = {
-        task.name: task.selection_split.fingerprint()
-        for task in tasks
-        if task.selection_split is not None
-    }
-    cells = [
-        task.cell(
-            label="".join([search.of if search else row.label, *suffixes]),
-            method=split_row(row.spelling)[0],
-            version=row.method.version,
-            settings=row.settings,
-            dropped=row.dropped,
-            ablation_of=None
-            if row.ablation_of is None
-            else "".join([row.ablation_of, *suffixes[bool(search) :]]),
-            artefacts=artefacts,
-            recipe=recipe,
-            seed=seed,
-            together=tuple(partners) if several else (),
-            selection=Selection(rule=EPOCH_RULES[request.checkpoint], rows=rows) if rows else None,
-            search=search,
-            teacher_outputs=outputs,
-            kernels=kernels,
-        )
-        for seed in request.seeds
-        for task in tasks
-        for rows in [
-            chosen
-            if several
-            else {name: rows for name, rows in chosen.items() if name == task.name}
-        ]
-    ]
-    return list(zip(cells, asked * len(request.seeds), strict=True))
+
+
+def _selection(rule: str, tasks: Sequence[TaskPlan]) -> Selection | None:
+    """By which rows the epoch of a student of these tasks is chosen; None for the last epoch."""
+    rows = {}
+    for task in tasks:
+        if task.selection_split is not None:
+            rows[task.name] = task.selection_split.fingerprint()
+    return Selection(rule=rule, rows=rows) if rows else None
 
 
 def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     """Whether a student that starts from these artefacts takes its teacher's learning rate.
 
-    It does where its encoder begins pre-trained (from the teacher, from a given checkpoint or by a general stage) and is at
-    least WIDE wide: steps that suit a small encoder would destroy what it has learned. A student cut out of a narrow
-    teacher takes that teacher's rate too; random starts and other narrow ones keep the students' own.
+    It does where its encoder begins pre-trained (from the teacher, from a given checkpoint or by a
+    general stage) and is at least WIDE wide: steps that suit a small encoder would destroy what it
+    has learned. A student cut out of a narrow teacher takes that teacher's rate too; random starts
+    and other narrow ones keep the students' own.
 
     Args:
         teacher: the teacher's configuration.
@@ -138,75 +175,97 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
 
 
 def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
-    """Ask a method for what it needs and for its stages now, so that a combination it cannot do is bad input and not a failed cell.
+    """Ask a method for what it needs and for its stages now.
+
+    So a combination that it cannot do is bad input, and not a failed cell.
 
     Raises:
         ValueError, InputError: these tasks and teachers do not allow the row.
     """
-    from methods.core.artefacts import sources
-
     if row.method.own_encoder and (row.method.needs_teacher or row.method.multitask):
         raise InputError(
             f"{row.spelling}: an encoder of its own goes without a teacher, on one task"
         )
-    config = tasks[0].checkpoint.config
-    wanted = row.method.requires(config)
-    given = any(task.teacher.origin == "given" for task in tasks)
-    if (
-        row.from_all
-        and given
-        and any(source.seed for artefact in wanted for source in sources(artefact, config))
-    ):
-        raise InputError("teachers that come tuned are no ensemble")
+    artefacts = row.method.requires(tasks[0].checkpoint.config)
+    _check_ensemble(row, tasks, artefacts)
     if row.stage_overrides and tasks[0].recipe.name != PAPER:
+        numbers = ", ".join(name for name, _ in row.stage_overrides)
         raise InputError(
-            f"{row.spelling}: numbers of a stage ({', '.join(name for name, _ in row.stage_overrides)}) go with --recipe paper; "
-            f"with --recipe common one schedule serves all rows"
+            f"{row.spelling}: numbers of a stage ({numbers}) go with --recipe paper; with --recipe "
+            "common one schedule serves all rows"
         )
+    _check_answers(row, tasks)
+    students = [tasks] if row.method.multitask else [[task] for task in tasks]
+    for together in students:
+        try:
+            _check_student(row, together, artefacts)
+        except (ValueError, CellError) as error:
+            shown = ", ".join(task.shown for task in together)
+            raise InputError(f"{row.spelling} on {shown}: {error}") from None
+
+
+def _check_ensemble(
+    row: MethodRow, tasks: Sequence[TaskPlan], artefacts: Sequence[Artefact]
+) -> None:
+    """Raises InputError where a row of ``all`` asks for an ensemble of teachers that come tuned.
+
+    A row that was named says it itself, with what to do.
+    """
+    from methods.core.artefacts import sources
+
+    if not row.from_all or all(task.teacher.origin != "given" for task in tasks):
+        return
+    config = tasks[0].checkpoint.config
+    for artefact in artefacts:
+        if any(source.seed for source in sources(artefact, config)):
+            raise InputError("teachers that come tuned are no ensemble")
+
+
+def _check_answers(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
+    """Raises InputError where a task asks for other answers than the method gives: texts, or
+    spans."""
     for task in tasks:
         if task.task.writes != row.method.writes:
-            what = (
-                "writes texts"
-                if row.method.writes
-                else f"gives no texts, which {task.shown} asks for"
-            )
+            what = f"gives no texts, which {task.shown} asks for"
+            if row.method.writes:
+                what = "writes texts"
             raise InputError(
-                f"{row.spelling} on {task.shown}: {row.method.name} {what}; choose another task or method"
+                f"{row.spelling} on {task.shown}: {row.method.name} {what}; choose another task or "
+                "method"
             )
-    for together in [tasks] if row.method.multitask else [[task] for task in tasks]:
-        if any(task.task.spans for task in together) and (
-            row.method.multitask or not row.method.spans
-        ):
-            raise InputError(
-                f"{row.spelling} does not answer questions by spans of a text; docs/add-a-task.md says which rows do"
-            )
-        try:
-            stages = row.stages(setup_of(together, {}))
-            schedule_stages(
-                stages, row.dropped, together[0].recipe, *(len(task.train) for task in together)
-            )
-            if (
-                tasks[0].recipe.name == PAPER
-                and row.pace != 1
-                and all("learning_rate" in stage.paper for stage in stages)
-            ):
-                typed = ", ".join(f":{stage.name}.learning_rate=" for stage in stages)
-                raise ValueError(
-                    f"pace= changes nothing with --recipe paper, where stages have their own rates; type {typed}"
-                )
-            earlier = [
-                stage for artefact in wanted for stage in artefact.stages(setup_of(together, {}))
-            ]
-            for task in together:
-                check_layers(stages, row.dropped, task.checkpoint.config)
-                check_what_teacher_gives(
-                    stages, row.dropped, task.checkpoint.config, "drop it (:-{}), or "
-                )
-                check_what_teacher_gives(earlier, (), task.checkpoint.config)
-        except (ValueError, CellError) as error:
-            raise InputError(
-                f"{row.spelling} on {', '.join(task.shown for task in together)}: {error}"
-            ) from None
+    answers_spans = row.method.spans and not row.method.multitask
+    if not answers_spans and any(task.task.spans for task in tasks):
+        raise InputError(
+            f"{row.spelling} does not answer questions by spans of a text; docs/add-a-task.md says "
+            "which rows do"
+        )
+
+
+def _check_student(
+    row: MethodRow, tasks: Sequence[TaskPlan], artefacts: Sequence[Artefact]
+) -> None:
+    """Whether one student can be trained on these tasks.
+
+    Raises:
+        ValueError, CellError: its stages, or those of what it begins with, do not allow it.
+    """
+    setup = setup_of(tasks, {})
+    stages = row.stages(setup)
+    recipe = tasks[0].recipe
+    schedule_stages(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
+    has_own_rates = all("learning_rate" in stage.paper for stage in stages)
+    if recipe.name == PAPER and row.pace != 1 and has_own_rates:
+        typed = ", ".join(f":{stage.name}.learning_rate=" for stage in stages)
+        raise ValueError(
+            "pace= changes nothing with --recipe paper, where stages have their own rates; type "
+            f"{typed}"
+        )
+    earlier = [stage for artefact in artefacts for stage in artefact.stages(setup)]
+    for task in tasks:
+        config = task.checkpoint.config
+        check_layers(stages, row.dropped, config)
+        check_what_teacher_gives(stages, row.dropped, config, "drop it (:-{}), or ")
+        check_what_teacher_gives(earlier, (), config)
 
 
 def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) -> None:
@@ -218,11 +277,11 @@ def check_layers(stages: Sequence[Stage], dropped: Sequence[str], teacher: Any) 
     depth = teacher.num_hidden_layers
     for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
-            if beyond := sorted(
-                str(tap) for tap in term.teacher if max(tap.layers, default=0) > depth
-            ):
+            taps = [tap for tap in term.teacher if max(tap.layers, default=0) > depth]
+            if taps:
+                beyond = ", ".join(sorted(map(str, taps)))
                 raise ValueError(
-                    f"the term {name} reads {', '.join(beyond)}, but the teacher has {depth} layers"
+                    f"the term {name} reads {beyond}, but the teacher has {depth} layers"
                 )
 
 
@@ -237,10 +296,14 @@ def check_what_teacher_gives(
     from methods.core.families import FAMILIES, family_of_config
     from methods.core.models import PADDED_KINDS
 
-    for stage in stages if not family_of_config(teacher) else ():
+    if family_of_config(teacher):
+        return
+    for stage in stages:
         for name, term in kept_terms(stage, dropped).items():
-            if refused := sorted(str(tap) for tap in term.teacher if tap.kind not in PADDED_KINDS):
+            refused = [str(tap) for tap in term.teacher if tap.kind not in PADDED_KINDS]
+            if refused:
                 raise ValueError(
-                    f"the term {name} reads {refused[0]}, which a {teacher.model_type} as a teacher does not give: {hint.format(name)}take a "
-                    f"teacher of {', '.join(FAMILIES)}"
+                    f"the term {name} reads {min(refused)}, which a {teacher.model_type} as a "
+                    f"teacher does not give: {hint.format(name)}take a teacher of "
+                    f"{', '.join(FAMILIES)}"
                 )

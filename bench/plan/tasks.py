@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench.data.checkpoints import hash_of_tokenizer, longest_input, sha256_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import DataSource
     from bench.data.table_files import Split
+    from bench.data.target_scale import TargetScale
     from methods.api import Setup
 
 AUGMENTATION_VERSION = 2
@@ -31,107 +32,182 @@ AUGMENTATION_VERSION = 2
 def plan_tasks(
     request: Request, wanted: list[tuple[Task, bool]], numeric: NumericIdentity
 ) -> tuple[list[TaskPlan], list[str]]:
-    """The tasks of a request with their data and teachers, and the names of those that are left out.
+    """The tasks of a request with their data and teachers, and the names of those that are left
+    out.
 
     Args:
-        wanted: tasks, and whether each was typed by its own name. One of a group is left out where its data are absent.
+        wanted: tasks, and whether each was typed by its own name. One of a group is left out where
+            its data are absent.
 
     Raises:
         InputError: the data or the teacher of a task cannot be used.
     """
-    from bench.data.checkpoints import find
+    planned: list[TaskPlan] = []
+    absent: list[str] = []
+    for task, by_name in wanted:
+        found = _examples_of(task, by_name, request)
+        if found is None:
+            absent.append(task.name)
+        else:
+            planned.append(_planned(found, request, numeric))
+    if not planned:
+        raise InputError(
+            f"--data {request.data} has none of the tasks {request.tasks}; it needs folders like "
+            "rte/ with parquet files"
+        )
+    return planned, absent
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """A task with the examples that its students are trained on and scored with."""
+
+    task: Task
+    source: DataSource
+    train: Split
+    """with standardised targets where there is a scale"""
+    evaluation: dict[str, Split]
+    scale: TargetScale | None
+    max_train_rows: int | None
+    """the limit, where it left examples out"""
+    revisions: dict[str, str]
+    """the data set on the hub -> its commit"""
+
+
+def _examples_of(task: Task, by_name: bool, request: Request) -> _Examples | None:
+    """Read the examples of a task; None for one of a group whose data are absent.
+
+    Args:
+        by_name: whether it was typed by its own name.
+
+    Raises:
+        InputError: its data cannot be used, or an option does not suit it.
+    """
     from bench.data.sources import Folder, held_back, reported_half, source_for
     from bench.data.target_scale import scale_of
 
-    planned: list[TaskPlan] = []
-    absent: list[str] = []
-    rule = EPOCH_RULES[request.checkpoint]
-    for task, by_name in wanted:
-        source = source_for(task, request.data, request.offline)
-        if task.writes and (
-            request.held_back or rule or request.augment or request.curves or request.save_students
-        ):
-            raise InputError(
-                f"{task.name}: tune, --checkpoint, --augment, --curves and --save-students are not for tasks whose answers are texts"
-            )
-        if task.spans and request.augment:
-            raise InputError(
-                f"--augment is for tasks of classes and scores; leave it out for {task.name}"
-            )
-        revisions = (
-            {source.repository: source.revision}
-            if isinstance(source, Folder) and source.revision
-            else {}
-        )
-        if request.held_back:
-            task, source = held_back(task, source, request.held_back_draw)
-        if rule == "half":
-            source = reported_half(source)
-        labelled = [each for each in task.evaluation if each.labelled]
-        splits: list[str | EvaluationSet] = ["train", *labelled]
-        if not by_name and not all(source.has(task, split) for split in splits):
-            absent.append(task.name)
-            continue
-        all_rows = source.load(task, "train")
-        train = all_rows.limited(request.max_train_rows)
-        scale = scale_of(task, train)
-        if scale is not None:
-            train = scale.of_split(train)
-        evaluation = {
-            e.name: source.load(task, e)
-            for e in task.evaluation
-            if e.labelled or source.has(task, e)
-        }
-        checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
-        recipe, tuned = _recipes(request, task, source, checkpoint)
-        data = DataIdentity(
-            name=source.name,
-            slug=source.slug,
-            train=train.fingerprint(),
-            max_train_rows=request.max_train_rows if len(train) < len(all_rows) else None,
-            evaluation={name: split.fingerprint() for name, split in evaluation.items()},
-            rows={"train": len(train), **{name: len(split) for name, split in evaluation.items()}},
-            task_file=task.file,
-        )
-        given = TeacherIdentity(
-            name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256
-        )
-        plan = TaskPlan(
-            task=task,
-            source=source,
-            rule=rule,
-            checkpoint=checkpoint,
-            tokenizer=hash_of_tokenizer(checkpoint),
-            teacher=given,
-            teacher_recipe=tuned,
-            numeric=numeric,
-            recipe=recipe,
-            mean_tokens=mean_tokens(checkpoint, task, train, recipe.max_length),
-            data=data,
-            unaugmented_data=data,
-            revisions=revisions
-            | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
-            scale=scale,
-            accepts_suspect_teacher=request.accept_suspect_teacher,
-            augmentation=request.augmentation,
-        )
-        if not checkpoint.finetuned and not task.writes:
-            plan.teacher = given.model_copy(
-                update={"origin": "fine-tuned", "key": plan.teacher_slot(0).key}
-            )
-        plan.train, plan.evaluation = train, evaluation  # read already
-        planned.append(plan)
-    if not planned:
+    # where they come from
+    source = source_for(task, request.data, request.offline)
+    _check_options(task, request)
+    revisions = {}
+    if isinstance(source, Folder) and source.revision:
+        revisions[source.repository] = source.revision
+    if request.held_back:
+        task, source = held_back(task, source, request.held_back_draw)
+    if EPOCH_RULES[request.checkpoint] == "half":
+        source = reported_half(source)
+    if not by_name and not _has_labelled_splits(source, task):
+        return None
+
+    # what students are trained on
+    all_rows = source.load(task, "train")
+    train = all_rows.limited(request.max_train_rows)
+    limit = request.max_train_rows if len(train) < len(all_rows) else None
+    scale = scale_of(task, train)
+    if scale is not None:
+        train = scale.of_split(train)
+
+    # what they are scored with; sets without public labels may be absent
+    evaluation = {}
+    for each in task.evaluation:
+        if each.labelled or source.has(task, each):
+            evaluation[each.name] = source.load(task, each)
+    return _Examples(task, source, train, evaluation, scale, limit, revisions)
+
+
+def _check_options(task: Task, request: Request) -> None:
+    """Raises InputError where an option of the request is not for tasks of this kind."""
+    for_classes = (
+        request.held_back
+        or EPOCH_RULES[request.checkpoint]
+        or request.augment
+        or request.curves
+        or request.save_students
+    )
+    if task.writes and for_classes:
         raise InputError(
-            f"--data {request.data} has none of the tasks {request.tasks}; it needs folders like rte/ with parquet files"
+            f"{task.name}: tune, --checkpoint, --augment, --curves and --save-students are not for "
+            "tasks whose answers are texts"
         )
-    return planned, absent
+    if task.spans and request.augment:
+        raise InputError(
+            f"--augment is for tasks of classes and scores; leave it out for {task.name}"
+        )
+
+
+def _has_labelled_splits(source: DataSource, task: Task) -> bool:
+    """Whether a source has what a task is trained on and scored with."""
+    labelled = [each for each in task.evaluation if each.labelled]
+    splits: list[str | EvaluationSet] = ["train", *labelled]
+    return all(source.has(task, split) for split in splits)
+
+
+def _planned(examples: _Examples, request: Request, numeric: NumericIdentity) -> TaskPlan:
+    """The plan of a task, with its teacher.
+
+    Raises:
+        InputError: there is no such teacher, or it cannot read the task.
+    """
+    from bench.data.checkpoints import find
+
+    # the teacher, and how it and its students are trained
+    task = examples.task
+    source = examples.source
+    checkpoint = find(request.teacher, task, request.offline, outline=request.outline)
+    recipe, tuned = _recipes(request, task, source, checkpoint)
+    teacher = TeacherIdentity(
+        name=checkpoint.name, base=checkpoint.sha256, origin="given", key=checkpoint.sha256
+    )
+
+    # what identifies the examples
+    sets = {"train": examples.train, **examples.evaluation}
+    data = DataIdentity(
+        name=source.name,
+        slug=source.slug,
+        train=examples.train.fingerprint(),
+        max_train_rows=examples.max_train_rows,
+        evaluation={name: split.fingerprint() for name, split in examples.evaluation.items()},
+        rows={name: len(split) for name, split in sets.items()},
+        task_file=task.file,
+    )
+    plan = TaskPlan(
+        task=task,
+        source=source,
+        rule=EPOCH_RULES[request.checkpoint],
+        checkpoint=checkpoint,
+        tokenizer=hash_of_tokenizer(checkpoint),
+        teacher=teacher,
+        teacher_recipe=tuned,
+        numeric=numeric,
+        recipe=recipe,
+        mean_tokens=mean_tokens(checkpoint, task, examples.train, recipe.max_length),
+        data=data,
+        unaugmented_data=data,
+        revisions=examples.revisions | _revision(checkpoint),
+        scale=examples.scale,
+        accepts_suspect_teacher=request.accept_suspect_teacher,
+        augmentation=request.augmentation,
+    )
+    # a teacher that is fine-tuned here has the key of its folder
+    if not checkpoint.finetuned and not task.writes:
+        key = plan.teacher_slot(0).key
+        plan.teacher = teacher.model_copy(update={"origin": "fine-tuned", "key": key})
+    # read already
+    plan.train = examples.train
+    plan.evaluation = examples.evaluation
+    return plan
+
+
+def _revision(checkpoint: Checkpoint) -> dict[str, str]:
+    """A checkpoint of the hub -> its commit."""
+    return {checkpoint.name: checkpoint.revision} if checkpoint.revision else {}
 
 
 def _recipes(
     request: Request, task: Task, source: DataSource, checkpoint: Checkpoint
 ) -> tuple[Recipe, Recipe]:
-    """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own fine-tuning."""
+    """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own
+    fine-tuning."""
     longest = longest_input(checkpoint.config)
     recipe = recipe_of(request, source.epochs, longest, task.max_length)
     plain = recipe_of(
@@ -148,7 +224,8 @@ def _of_task(recipe: Recipe, task: Task) -> Recipe:
 
 
 def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
-    """The task as a row reads it that has an encoder of its own: the same examples and teacher, other tokens and learning rate.
+    """The task as a row reads it that has an encoder of its own: the same examples and teacher,
+    other tokens and learning rate.
 
     Raises:
         InputError: no such encoder, or one that cannot read the task.
@@ -157,14 +234,14 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
 
     if request.augment:
         raise InputError(
-            f"encoder={name}: --augment makes examples for students with the teacher's vocabulary; leave one out"
+            f"encoder={name}: --augment makes examples for students with the teacher's "
+            "vocabulary; leave one out"
         )
-    asked = f"encoder={name}"
     checkpoint = find(
         name,
         task.task if task.task.spans else None,
         request.offline,
-        asked=asked,
+        asked=f"encoder={name}",
         outline=request.outline,
     )
     refuse_head_of_another_kind(checkpoint, task.task.num_labels)
@@ -176,15 +253,17 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
         recipe=recipe,
         teacher_recipe=tuned,
         mean_tokens=mean_tokens(checkpoint, task.task, task.train, recipe.max_length),
-        revisions=task.revisions
-        | ({checkpoint.name: checkpoint.revision} if checkpoint.revision else {}),
+        revisions=task.revisions | _revision(checkpoint),
     )
-    own.train, own.evaluation = task.train, task.evaluation  # read already
+    # read already
+    own.train = task.train
+    own.evaluation = task.evaluation
     return own
 
 
 def share_cut(checkpoint: Checkpoint, split: Split, max_length: int) -> float:
-    """The share of training examples, from at most 256 of them, of which a model reads the beginning alone."""
+    """The share of training examples, from at most 256 of them, of which a model reads the
+    beginning alone."""
     from bench.data.checkpoints import tokenizer_of
     from bench.data.encoding import encode
 
@@ -205,23 +284,23 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
 
     some = split.limited(256)
     if checkpoint.outline:
-        words = sum(
-            len(text.split()) for texts in (some.first, some.second or ()) for text in texts
-        )
+        texts = [*some.first, *(some.second or ())]
+        words = sum(len(text.split()) for text in texts)
         return min(TOKENS_A_WORD * words / len(some) + 2, max_length)
     try:
         encoded = encode(tokenizer_of(checkpoint), some, max_length)
         refuse_segments_without_rows(checkpoint.config, encoded.segments, checkpoint.asked)
         return encoded.total_tokens / len(some)
     except InputError as error:
-        asked = checkpoint.asked
-        raise InputError(
-            str(error) if str(error).startswith(asked) else f"{asked} on {task.name}: {error}"
-        ) from None
+        message = str(error)
+        if not message.startswith(checkpoint.asked):
+            message = f"{checkpoint.asked} on {task.name}: {message}"
+        raise InputError(message) from None
 
 
 def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
-    """Give a task the identity of its augmented rows: of what they are made from and how, known before they are made.
+    """Give a task the identity of its augmented rows: of what they are made from and how, known
+    before they are made.
 
     Raises:
         InputError: the teacher is of a form that cannot be asked.
@@ -256,28 +335,24 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
         "head": task.masked_head.key if task.masked_head else "",
         "teacher": task.teacher.key if augmentation.kind == "rules" else task.checkpoint.sha256,
     }
-    words = ""
+    name = (
+        f"{task.unaugmented_data.name}, augmented {augmentation.times} times by {augmentation.kind}"
+    )
+    slug = f"{task.unaugmented_data.slug}-{augmentation.kind}-augmented-{augmentation.times}"
     if augmentation.vectors is not None:
         identity["vectors"] = sha256_of(augmentation.vectors)
-        words = f"-with-{augmentation.vectors.name}"
+        name += f" with {augmentation.vectors.name}"
+        slug += f"-with-{augmentation.vectors.name}"
     task.augmentation_identity = identity
-    task.data = task.unaugmented_data.model_copy(
-        update={
-            "name": f"{task.unaugmented_data.name}, augmented {augmentation.times} times by {augmentation.kind}"
-            + (f" with {augmentation.vectors.name}" if augmentation.vectors else ""),
-            "slug": f"{task.unaugmented_data.slug}-{augmentation.kind}-augmented-{augmentation.times}{words}",
-            "train": digest(identity),
-        }
-    )
+    augmented = {"name": name, "slug": slug, "train": digest(identity)}
+    task.data = task.unaugmented_data.model_copy(update=augmented)
 
 
 def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
     """What a method receives of the task, or the tasks, of one student."""
     from methods.api import Setup
 
-    labels, names = (
-        tuple(task.task.num_labels for task in tasks),
-        tuple(task.name for task in tasks),
-    )
+    labels = tuple(task.task.num_labels for task in tasks)
+    names = tuple(task.name for task in tasks)
     spans = any(task.task.spans for task in tasks)
     return Setup(tasks[0].checkpoint.config, max(labels), names, artefacts, labels, spans)

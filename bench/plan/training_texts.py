@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from bench.plan.request import Request
 
 MOST_PASSES = 3
-"""How often the texts are read at most. The usual training of a student reads its examples in three
-epochs too, so that a start takes at most half of the tokens that it and one student are trained on."""
+"""How often the texts are read at most. The usual training of a student reads its examples in
+three epochs too, so that a start takes at most half of the tokens that it and one student are
+trained on."""
 COUNTED = 256
 """Texts whose tokens are counted; the others are taken to be as long."""
 ALL = 2**62

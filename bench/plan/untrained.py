@@ -1,4 +1,5 @@
-"""Students and teachers without training: built from configurations alone, with weights that mean nothing."""
+"""Students and teachers without training: built from configurations alone, with weights that
+mean nothing."""
 
 from __future__ import annotations
 
@@ -25,15 +26,18 @@ from methods.core.models import Cost, cost, linear_macs, without_graph
 TASK = "x"
 """Name of the one task that an untrained student knows."""
 LABELS = 2
-"""Of the models whose time and memory a plan estimates. Their heads have as many labels as a task, but one more label is 768 weights
-of millions: no figure of a plan would change, and every student would be built for each number of labels."""
+"""Of the models whose time and memory a plan estimates. Their heads have as many labels as a
+task, but one more label is 768 weights of millions: no figure of a plan would change, and every
+student would be built for each number of labels."""
 
 
 @contextmanager
 def shapes_only() -> Iterator[None]:
-    """Models that are built in here lie on the meta device: no memory is allocated, no random number drawn.
+    """Models that are built in here lie on the meta device: no memory is allocated, no random
+    number drawn.
 
-    Linear layers are not asked for their first weights either: that is half of the time in which BERT is built.
+    Linear layers are not asked for their first weights either: that is half of the time in which
+    BERT is built.
     """
     drawn = nn.Linear.reset_parameters
     nn.Linear.reset_parameters = lambda self: None  # type: ignore[assignment,method-assign]
@@ -72,7 +76,8 @@ def config_read_by(row: MethodRow, teacher: Any) -> Any:
 def untrained_rows(
     rows: Sequence[MethodRow], teacher: Any, say: Callable[[str], Any]
 ) -> Iterator[tuple[MethodRow, dict[str, Any]]]:
-    """Each row that suits a teacher of this configuration, with its deployed models by name, one for each operating point.
+    """Each row that suits a teacher of this configuration, with its deployed models by name, one
+    for each operating point.
 
     Args:
         say: is told why other rows of ``all`` are left out.
@@ -141,7 +146,8 @@ def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
 
 
 def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
-    """Why a row's student cannot be quantised, which ONNX Runtime does; "" where nothing is known against it."""
+    """Why a row's student cannot be quantised, which ONNX Runtime does; "" where nothing is
+    known against it."""
     with shapes_only():
         deployed = untrained(row.method, checkpoint.config, LABELS, "meta")
     return next(filter(None, map(without_graph, deployed.values())), "")
@@ -175,10 +181,12 @@ def teacher_model(config: Any, num_labels: int = 2, device: str = "cpu") -> Any:
 
 
 def counts_of(row: str, teacher: str) -> dict[str, dict[str, int]]:
-    """A row (or ``teacher``) by every convention of counting, on the meta device: two labels, length 128.
+    """A row (or ``teacher``) by every convention of counting, on the meta device: two labels,
+    length 128.
 
     Raises:
-        InputError: a row that cannot be spelled, or a teacher whose configuration is not known offline.
+        InputError: a row that cannot be spelled, or a teacher whose configuration is not known
+            offline.
     """
     config = config_from_name(teacher)
     if row == TEACHER:
@@ -193,7 +201,8 @@ def counts_of(row: str, teacher: str) -> dict[str, dict[str, int]]:
 def profile_rows(
     methods: str, teacher: str, say: Callable[[str], Any] = lambda note: None, offline: bool = False
 ) -> list[tuple[str, Sizes]]:
-    """Name and sizes of the teacher and of each row's deployed model, one for each operating point: two labels, length 128.
+    """Name and sizes of the teacher and of each row's deployed model, one for each operating point:
+    two labels, length 128.
 
     Raises:
         InputError: an unknown method or teacher, or a method that cannot use it.

@@ -36,7 +36,7 @@ def run(
     quiet()
     plan = build(request)
     if only_pretraining:
-        keep_pretraining(plan)
+        plan = keep_pretraining(plan)
     progress.say(describe(plan))
     outcome = carry_out(plan, progress, confirm)
     if only_pretraining:

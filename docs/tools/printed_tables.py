@@ -247,12 +247,13 @@ def hours(plans: Sequence[Plan]) -> str:
     rates = mock.patch.object(
         estimate, "rates_of_card", return_value=(FLOPS_A_SECOND, SECONDS_A_KERNEL)
     )
+    counted = []
     with rates, mock.patch.object(torch.accelerator, "is_available", return_value=True):
         for plan in plans:
-            usual, plan.request = plan.request, replace(plan.request, device="cuda")
-            plan.costs = {step.key: estimate.cost_of(plan, step) for step in plan.todo_steps}
-            plan.request = usual
-    needed = together(list(plans))[0] / 3600
+            on_card = replace(plan, request=replace(plan.request, device="cuda"))
+            costs = {step.key: estimate.cost_of(on_card, step) for step in plan.todo_steps}
+            counted.append(replace(plan, costs=costs))
+    needed = together(counted)[0] / 3600
     return f"{needed:.1f}" if needed >= 0.1 else "< 0.1"
 
 
