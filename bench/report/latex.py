@@ -1,0 +1,333 @@
+"""A table as a paper has it: LaTeX with ``booktabs``, in one block that fits ACL's and NeurIPS' text.
+
+A template (``page/table.tex``) has the shape of the float. What is here escapes text, estimates how
+wide each column is printed, and chooses the type in which the table fits. No torch, no clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.report.escape import flat
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+TEMPLATES = Path(__file__).parent / "page"
+FIELD = {
+    "cola": "CoLA",
+    "sst2": "SST-2",
+    "mrpc": "MRPC",
+    "stsb": "STS-B",
+    "qqp": "QQP",
+    "mnli": "MNLI",
+    "qnli": "QNLI",
+    "mnli-m": "MNLI-m",
+    "mnli-mm": "MNLI-mm",
+    "rte": "RTE",
+    "wnli": "WNLI",
+}
+"""Tasks as papers spell them."""
+
+SPECIAL = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "–": "--",
+        "…": r"\ldots{}",
+        "≥": r"$\geq$",
+        "≤": r"$\leq$",
+        "→": r"$\rightarrow$",
+    }
+)
+"""Characters that LaTeX would take for commands, or that its fonts lack -> how they are written."""
+NEGATIVE = re.compile(r"(?<![\w.-])-(?=\d)")
+"""The minus of a number, which is no hyphen."""
+
+TEXT_WIDTH = 394.0
+"""Points that a table may have: the text of NeurIPS (5.5 in), less 3. In ACL's text (16 cm) type is
+larger by an eighth, and it is wider by more."""
+COLUMN_WIDTH = 188.0
+"""Points of a table that stays in a column of ACL (7.7 cm), where its type is larger by an eighth."""
+NARROWEST_NAMES = 90.0
+"""Points of the column of names where names are broken into lines."""
+MOST_ROWS = 40
+"""Lines of a float: a table with more goes over several pages."""
+SCRIPT = 7.0
+"""Points of the small type of deviations, intervals and signs."""
+
+NARROW = dict.fromkeys("ijlt.,:;'|/![]()-` ", 0.33)
+WIDE = dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZw", 0.72) | dict.fromkeys("mwMW%@", 0.89)
+MATHS = dict.fromkeys("±×+=<>−", 0.78)
+EM = NARROW | WIDE | MATHS
+"""Widths of characters of Times in ems, rounded up; of all others half an em."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way to print a table.
+
+    Attributes:
+        size: the command of the type.
+        points: of that type, in a paper of 10 points.
+        space: points at each side of a column.
+        breaks_names: whether long names of rows are broken into lines.
+    """
+
+    size: str
+    points: float
+    space: float
+    breaks_names: bool = False
+
+
+LAYOUTS = (
+    Layout(r"\small", 9.0, 4.0),
+    Layout(r"\footnotesize", 8.0, 3.0),
+    Layout(r"\footnotesize", 8.0, 3.0, breaks_names=True),
+    Layout(r"\scriptsize", 7.0, 2.5),
+    Layout(r"\scriptsize", 7.0, 2.5, breaks_names=True),
+)
+"""The first that fits is taken."""
+
+
+@dataclass(frozen=True)
+class LatexColumn:
+    """The head of a column.
+
+    Attributes:
+        head: what is measured.
+        below: how, in small type in a second line.
+        is_left: whether it has words, which begin at the left.
+        keeps_small: whether its small type is the last to be left out of a table that is too wide.
+    """
+
+    head: str
+    below: str = ""
+    is_left: bool = False
+    keeps_small: bool = False
+
+
+@dataclass(frozen=True)
+class LatexCell:
+    """What is printed in a cell.
+
+    Attributes:
+        text: a number or words.
+        small: what stands behind it in small type: a deviation or an interval.
+        marks: signs above the line, in LaTeX.
+        bold: whether the text is bold.
+    """
+
+    text: str
+    small: str = ""
+    marks: Sequence[str] = ()
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class LatexTable:
+    """A table of a paper.
+
+    Attributes:
+        columns: the first one has the names of rows.
+        blocks: rows with a rule between two blocks; a row has a cell for each column.
+        caption: sentences, in LaTeX.
+        label: without ``tab:``.
+        notes: sentences below the table, in LaTeX.
+        without_small: a further one where the small type had to be left out.
+        comments: lines above the table that no reader of the paper sees.
+    """
+
+    columns: Sequence[LatexColumn]
+    blocks: Sequence[Sequence[Sequence[LatexCell]]]
+    caption: str
+    label: str
+    notes: Sequence[str] = ()
+    without_small: str = ""
+    comments: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Typeset:
+    """A table as it is printed: LaTeX of its heads and cells, and the points that it is wide."""
+
+    heads: Sequence[str]
+    below: Sequence[str]
+    blocks: Sequence[Sequence[Sequence[str]]]
+    widths: Sequence[float]
+
+    def width(self, layout: Layout) -> float:
+        """Points of all columns: there is no space beside the first and the last."""
+        return sum(self.widths) + 2 * layout.space * (len(self.widths) - 1)
+
+
+def tex(text: str) -> str:
+    """Plain text as LaTeX on one line: nothing in it is a command, and a negative number has a minus."""
+    return NEGATIVE.sub("$-$", flat(text).translate(SPECIAL))
+
+
+def spelled(text: str) -> str:
+    """The text with its tasks as papers spell them, where no row's settings name them."""
+    names = "|".join(sorted(FIELD, reverse=True))
+    return re.sub(
+        rf"(?<![\w:=-])(?:{names})(?![\w=-])",
+        lambda match: FIELD[match[0]],
+        text,
+    )
+
+
+def to_latex(table: LatexTable) -> str:
+    """A float that fits ACL's and NeurIPS' text, or a table over several pages where it is long.
+
+    It keeps deviations and intervals if it fits with them in some type; else those of the columns
+    that keep theirs; else none. Nothing is scaled. A table that fits in no type has the last one,
+    and a comment that says so.
+    """
+    is_long = sum(map(len, table.blocks)) > MOST_ROWS
+    layout, typeset, left_out = _fitting(table)
+    width = typeset.width(layout)
+    comments = [
+        r"needs \usepackage{booktabs}",
+        *([r"needs \usepackage{longtable}, and \onecolumn before it in ACL"] if is_long else []),
+        *([f"about {width:.0f} pt wide: leave out columns"] if width > TEXT_WIDTH else []),
+        *table.comments,
+    ]
+    notes = [*table.notes, *([table.without_small] if left_out else [])]
+    sides = ["l" if column.is_left else "r" for column in table.columns]
+    if layout.breaks_names:
+        # in ems: it grows with the type of the paper
+        sides[0] = rf"p{{{typeset.widths[0] / layout.points:.1f}em}}"
+    text = _template().render(
+        table=typeset,
+        caption=table.caption,
+        label=f"tab:{table.label}",
+        notes=" ".join(notes),
+        comments=[flat(comment) for comment in comments if comment],
+        is_long=is_long,
+        environment="table" if width <= COLUMN_WIDTH else "table*",
+        size=layout.size,
+        space=f"{layout.space:g}",
+        sides=f"@{{}}{''.join(sides)}@{{}}",
+    )
+    return text.strip() + "\n"
+
+
+def _fitting(table: LatexTable) -> tuple[Layout, Typeset, bool]:
+    """The first layout in which a table fits, the table in it, and whether small type is left out."""
+    everything = [True] * len(table.columns)
+    kept_longest = [column.keeps_small for column in table.columns]
+    nothing = [False] * len(table.columns)
+    for has_small in (everything, kept_longest, nothing):
+        for layout in LAYOUTS:
+            typeset = _typeset(table, layout, has_small)
+            if typeset.width(layout) <= TEXT_WIDTH:
+                return layout, typeset, has_small is not everything
+    return layout, typeset, True
+
+
+def _typeset(table: LatexTable, layout: Layout, has_small: Sequence[bool]) -> Typeset:
+    """The table in a layout.
+
+    Args:
+        has_small: of each column, whether its small type is printed.
+    """
+    widths = [
+        max(layout.points * ems(column.head), SCRIPT * ems(column.below))
+        for column in table.columns
+    ]
+    for i in range(len(widths)):
+        cells = [row[i] for block in table.blocks for row in block]
+        widths[i] = max([widths[i], *(_cell_width(cell, layout, has_small[i]) for cell in cells)])
+    widths[0] += SCRIPT if any(cells[0].marks for block in table.blocks for cells in block) else 0
+    begin = ""
+    if layout.breaks_names:
+        others = sum(widths[1:]) + 2 * layout.space * (len(widths) - 1)
+        widths[0] = min(widths[0], max(NARROWEST_NAMES, TEXT_WIDTH - others))
+        # words are not stretched over the line
+        begin = r"\raggedright "
+    blocks = []
+    for block in table.blocks:
+        blocks.append([[begin + _name(cells[0]), *_numbers(cells, has_small)] for cells in block])
+    heads = [tex(column.head) for column in table.columns]
+    below = [_small(column.below) for column in table.columns]
+    return Typeset(heads, below, blocks, widths)
+
+
+def _name(cell: LatexCell) -> str:
+    """The first cell of a row: a bracket or star would belong to the end of the line before it."""
+    text = tex(cell.text)
+    guard = "{}" if text.lstrip().startswith(("[", "*")) else ""
+    return guard + text + _raised(cell.marks)
+
+
+def _numbers(cells: Sequence[LatexCell], has_small: Sequence[bool]) -> list[str]:
+    """The other cells of a row: what is measured, what follows it in small type, and its signs.
+
+    Signs take no room: numbers with them and without end at one place.
+    """
+    texts = []
+    for cell, is_small_shown in zip(cells[1:], has_small[1:], strict=True):
+        text = tex(cell.text)
+        if cell.bold:
+            text = rf"\textbf{{{text}}}"
+        if is_small_shown:
+            text += _small(cell.small)
+        if cell.marks:
+            text += rf"\rlap{{{_raised(cell.marks)}}}"
+        texts.append(text)
+    return texts
+
+
+def _raised(marks: Sequence[str]) -> str:
+    return rf"\textsuperscript{{{''.join(marks)}}}" if marks else ""
+
+
+def _small(text: str) -> str:
+    """Small type; a space before it is a thin one."""
+    space = r"\," if text.startswith(" ") else ""
+    return rf"{{\scriptsize{space} {tex(text.strip())}}}" if text else ""
+
+
+def _cell_width(cell: LatexCell, layout: Layout, has_small: bool) -> float:
+    """Points of a cell in a layout, without its signs; bold type is a tenth wider."""
+    text = layout.points * ems(cell.text) * (1.1 if cell.bold else 1.0)
+    return text + (SCRIPT * ems(cell.small) if has_small else 0.0)
+
+
+def ems(text: str) -> float:
+    """About how wide a text is in Times, in ems."""
+    return sum(EM.get(character, 0.5) for character in flat(text))
+
+
+@cache
+def _template() -> Template:
+    """The template of a table; a name that is missing is an error."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    engine = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        # what is put in is LaTeX, and was escaped as that
+        autoescape=False,
+        undefined=StrictUndefined,
+        variable_start_string="<<",
+        variable_end_string=">>",
+        block_start_string="<%",
+        block_end_string="%>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return engine.get_template("table.tex")
