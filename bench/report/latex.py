@@ -33,6 +33,8 @@ FIELD = {
     "wnli": "WNLI",
 }
 """Tasks as papers spell them."""
+METRIC = {"Matthews": "Mcc", "acc": "Acc."}
+"""Metrics as papers shorten them."""
 
 SPECIAL = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -94,6 +96,7 @@ class Layout:
 
 LAYOUTS = (
     Layout(r"\small", 9.0, 4.0),
+    Layout(r"\footnotesize", 8.0, 4.0),
     Layout(r"\footnotesize", 8.0, 3.0),
     Layout(r"\footnotesize", 8.0, 3.0, breaks_names=True),
     Layout(r"\scriptsize", 7.0, 2.5),
@@ -146,7 +149,6 @@ class LatexTable:
         caption: sentences, in LaTeX.
         label: without ``tab:``.
         notes: sentences below the table, in LaTeX.
-        without_small: a further one where the small type had to be left out.
         comments: lines above the table that no reader of the paper sees.
     """
 
@@ -155,22 +157,30 @@ class LatexTable:
     caption: str
     label: str
     notes: Sequence[str] = ()
-    without_small: str = ""
     comments: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class Typeset:
-    """A table as it is printed: LaTeX of its heads and cells, and the points that it is wide."""
+    """A table in a layout.
 
+    Attributes:
+        heads, below, blocks: of its columns and cells, the LaTeX.
+        widths: of its columns, about so many points.
+        has_all: whether no small type is left out.
+    """
+
+    layout: Layout
     heads: Sequence[str]
     below: Sequence[str]
     blocks: Sequence[Sequence[Sequence[str]]]
     widths: Sequence[float]
+    has_all: bool
 
-    def width(self, layout: Layout) -> float:
+    @property
+    def width(self) -> float:
         """Points of all columns: there is no space beside the first and the last."""
-        return sum(self.widths) + 2 * layout.space * (len(self.widths) - 1)
+        return sum(self.widths) + 2 * self.layout.space * (len(self.widths) - 1)
 
 
 def tex(text: str) -> str:
@@ -196,15 +206,16 @@ def to_latex(table: LatexTable) -> str:
     and a comment that says so.
     """
     is_long = sum(map(len, table.blocks)) > MOST_ROWS
-    layout, typeset, left_out = _fitting(table)
-    width = typeset.width(layout)
+    typeset = fitting(table)
+    layout = typeset.layout
+    width = typeset.width
     comments = [
         r"needs \usepackage{booktabs}",
         *([r"needs \usepackage{longtable}, and \onecolumn before it in ACL"] if is_long else []),
         *([f"about {width:.0f} pt wide: leave out columns"] if width > TEXT_WIDTH else []),
+        *([] if typeset.has_all else ["what does not fit in small type is in the CSV file"]),
         *table.comments,
     ]
-    notes = [*table.notes, *([table.without_small] if left_out else [])]
     sides = ["l" if column.is_left else "r" for column in table.columns]
     if layout.breaks_names:
         # in ems: it grows with the type of the paper
@@ -213,7 +224,7 @@ def to_latex(table: LatexTable) -> str:
         table=typeset,
         caption=table.caption,
         label=f"tab:{table.label}",
-        notes=" ".join(notes),
+        notes=" ".join(table.notes),
         comments=[flat(comment) for comment in comments if comment],
         is_long=is_long,
         environment="table" if width <= COLUMN_WIDTH else "table*",
@@ -224,17 +235,17 @@ def to_latex(table: LatexTable) -> str:
     return text.strip() + "\n"
 
 
-def _fitting(table: LatexTable) -> tuple[Layout, Typeset, bool]:
-    """The first layout in which a table fits, the table in it, and whether small type is left out."""
+def fitting(table: LatexTable) -> Typeset:
+    """The table in the first layout in which it fits, or in the last one."""
     everything = [True] * len(table.columns)
     kept_longest = [column.keeps_small for column in table.columns]
     nothing = [False] * len(table.columns)
     for has_small in (everything, kept_longest, nothing):
         for layout in LAYOUTS:
             typeset = _typeset(table, layout, has_small)
-            if typeset.width(layout) <= TEXT_WIDTH:
-                return layout, typeset, has_small is not everything
-    return layout, typeset, True
+            if typeset.width <= TEXT_WIDTH:
+                return typeset
+    return typeset
 
 
 def _typeset(table: LatexTable, layout: Layout, has_small: Sequence[bool]) -> Typeset:
@@ -262,7 +273,7 @@ def _typeset(table: LatexTable, layout: Layout, has_small: Sequence[bool]) -> Ty
         blocks.append([[begin + _name(cells[0]), *_numbers(cells, has_small)] for cells in block])
     heads = [tex(column.head) for column in table.columns]
     below = [_small(column.below) for column in table.columns]
-    return Typeset(heads, below, blocks, widths)
+    return Typeset(layout, heads, below, blocks, widths, all(has_small))
 
 
 def _name(cell: LatexCell) -> str:
@@ -275,7 +286,7 @@ def _name(cell: LatexCell) -> str:
 def _numbers(cells: Sequence[LatexCell], has_small: Sequence[bool]) -> list[str]:
     """The other cells of a row: what is measured, what follows it in small type, and its signs.
 
-    Signs take no room: numbers with them and without end at one place.
+    The last sign takes no room: numbers with a sign and without end at one place.
     """
     texts = []
     for cell, is_small_shown in zip(cells[1:], has_small[1:], strict=True):
@@ -284,8 +295,9 @@ def _numbers(cells: Sequence[LatexCell], has_small: Sequence[bool]) -> list[str]
             text = rf"\textbf{{{text}}}"
         if is_small_shown:
             text += _small(cell.small)
+        text += _raised(cell.marks[:-1])
         if cell.marks:
-            text += rf"\rlap{{{_raised(cell.marks)}}}"
+            text += rf"\rlap{{{_raised(cell.marks[-1:])}}}"
         texts.append(text)
     return texts
 
@@ -301,9 +313,10 @@ def _small(text: str) -> str:
 
 
 def _cell_width(cell: LatexCell, layout: Layout, has_small: bool) -> float:
-    """Points of a cell in a layout, without its signs; bold type is a tenth wider."""
+    """Points of a cell in a layout: a sign is half an em wide, and bold type a tenth wider."""
     text = layout.points * ems(cell.text) * (1.1 if cell.bold else 1.0)
-    return text + (SCRIPT * ems(cell.small) if has_small else 0.0)
+    small = ems(cell.small) if has_small else 0.0
+    return text + SCRIPT * (small + 0.5 * len(cell.marks[1:]))
 
 
 def ems(text: str) -> float:

@@ -16,7 +16,7 @@ from bench.record.task_facts import FOLDER, HUB
 from bench.report.comparison import BETTER, WORSE
 from bench.report.file_names import data_name
 from bench.report.groups import GLUE_FOLDER, ReportGroup
-from bench.report.latex import FIELD, LatexCell, LatexColumn, LatexTable, spelled, tex
+from bench.report.latex import FIELD, METRIC, LatexCell, LatexColumn, LatexTable, spelled, tex
 from bench.report.table import Line, Table, TableCell
 from bench.report.tables.accuracy import ACCURACY, further_columns
 from bench.report.tables.cost import FILE
@@ -125,7 +125,6 @@ def main_table(
         _caption(group, rows, f"Results on {_data(group)}, in percent"),
         data_name(group),
         [*_notes_on_scores(group, blocks, tested), *_notes_on_rows(remarks)],
-        "Standard deviations are in the CSV file.",
         _comments(paper, scores, shown),
     )
 
@@ -153,7 +152,6 @@ def retention(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
         ),
         f"{data_name(group)}-retention",
         _notes_on_intervals(group, blocks, meanings, "non-inferiority by the interval"),
-        "Other intervals are in the CSV file.",
         _comments(paper, table, table.lines),
     )
 
@@ -182,7 +180,6 @@ def ablations(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
         ),
         f"{data_name(group)}-ablations",
         _notes_on_intervals(group, blocks, {STAR: "better", DAGGER: "worse"}, _adjusted(group)),
-        "Other intervals are in the CSV file.",
         _comments(paper, table, lines),
     )
 
@@ -192,7 +189,10 @@ def ablations(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
 
 def _tasks(group: ReportGroup) -> list[LatexColumn]:
     """A head for each column of scores: the task, and its metric below."""
-    return [LatexColumn(FIELD.get(c.name, c.name), c.label) for c in group.columns]
+    return [
+        LatexColumn(FIELD.get(column.name, column.name), METRIC.get(column.label, column.label))
+        for column in group.columns
+    ]
 
 
 def _on_average(group: ReportGroup) -> str:
