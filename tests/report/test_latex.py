@@ -227,16 +227,20 @@ def test_our_audit_reads_the_tables_back_and_finds_nothing(answered_store):
             assert printed[:3] == measured, (file, line.label)
 
 
-def test_a_table_for_a_paper_is_compared_with_the_records(answered_store, bench, tmp_path):
-    write_reports(answered_store, tmp_path / "p", latex=True)
-    (file,) = tmp_path.glob("p/*/*/tables/accuracy.tex")
-    answer = bench("audit", file, "--results", answered_store.root)
+@pytest.mark.parametrize("rows", [(), ("finetune", "kd", "microbert")])
+def test_tables_for_a_paper_are_compared_with_the_records(answered_store, rows, bench, tmp_path):
+    """Retention is no score; tuned rows are found by their names in the paper."""
+    store = tuned_store(answered_store, rows)
+    write_reports(store, tmp_path / "p", latex=True)
+    files = sorted(tmp_path.glob("p/*/*/tables/*.tex"))
+    assert [file.name for file in files] == ["accuracy.tex", "retention.tex"]
+    answer = bench("audit", *files, "--results", store.root)
     assert answer.returncode == 0, answer.stdout
     assert "12 as measured, 0 differs" in answer.stdout
 
 
-def tuned(store: Store, rows: tuple[str, ...]) -> ReportGroup:
-    """The group of a store in which some rows are the best of two trials."""
+def tuned_store(store: Store, rows: tuple[str, ...]) -> Store:
+    """A store like this one, in which some rows are the best of two trials."""
     trials = (Trial(row="kd", score=80.0), Trial(row="kd:pace=2", score=70.0))
     search = Search(of="kd", metric="accuracy", held_back="0" * 64, trials=trials)
     other = Store(store.root.with_name("tuned"))
@@ -246,11 +250,11 @@ def tuned(store: Store, rows: tuple[str, ...]) -> ReportGroup:
             label = f"{record.row} (best of 2)"
             record = factories.changed(record, label=label, search=search)
         other.write(*factories.consistent(record, arrays))
-    return made(other)
+    return other
 
 
 def test_that_all_rows_are_tuned_is_said_once_in_the_caption(answered_store):
-    group = tuned(answered_store, ("finetune", "kd", "microbert"))
+    group = made(tuned_store(answered_store, ("finetune", "kd", "microbert")))
     latex = to_latex(paper_tables(group, Paper())[ACCURACY])
     printed = latex.partition(r"\begin{table")[2]
     assert printed.count("best of") == 1
@@ -261,7 +265,8 @@ def test_that_all_rows_are_tuned_is_said_once_in_the_caption(answered_store):
 
 
 def test_where_some_rows_are_tuned_their_names_say_so(answered_store):
-    latex = to_latex(paper_tables(tuned(answered_store, ("kd",)), Paper())[ACCURACY])
+    group = made(tuned_store(answered_store, ("kd",)))
+    latex = to_latex(paper_tables(group, Paper())[ACCURACY])
     assert "kd (tuned)" in lines_of(latex)
     assert "finetune" in lines_of(latex)
     assert "tuned" not in re.search(r"\\caption\{(.*)\}", latex)[1].replace("fine-tuned", "")

@@ -148,7 +148,7 @@ def retention(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
         _caption(
             group,
             [line.label for line in table.lines],
-            f"Retention on {_data(group)}: the score in percent of the teacher's",
+            f"Retention of the teacher's score on {_data(group)}, in percent",
         ),
         f"{data_name(group)}-retention",
         _notes_on_intervals(group, blocks, meanings, "non-inferiority by the interval"),
@@ -169,7 +169,7 @@ def ablations(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
             by_full_row.setdefault(str(line.cells[0].plain), []).append(line)
     lines = [line for own in by_full_row.values() for line in own]
     blocks = [_rows_with_intervals(group, table, own, "+.1f") for own in by_full_row.values()]
-    full_rows = listed([_plain_name(group, label) for label in by_full_row])
+    full_rows = listed([name_in_paper(group, label) for label in by_full_row])
     return LatexTable(
         _columns_with_intervals(group, table),
         blocks,
@@ -287,10 +287,10 @@ def _rows_with_intervals(
 def _name(group: ReportGroup, label: str, remarks: Mapping[str, str] | None = None) -> LatexCell:
     """The name of a row, with the letter of its remark."""
     letter = (remarks or {}).get(_remark(group, label), "")
-    return LatexCell(_plain_name(group, label), marks=[letter] if letter else [])
+    return LatexCell(name_in_paper(group, label), marks=[letter] if letter else [])
 
 
-def _plain_name(group: ReportGroup, label: str) -> str:
+def name_in_paper(group: ReportGroup, label: str) -> str:
     """The name of a row in a paper: the caption says that all rows are tuned, a name that some are."""
     if label in group.names:
         return group.names[label]
@@ -382,7 +382,7 @@ def _notes_on_scores(
     if any(cell.bold for cell in cells):
         notes.append("Bold: the best student.")
     if tested and printed & {STAR, DAGGER}:
-        other = tex(_plain_name(group, str(tested.lines[0].cells[0].plain)))
+        other = tex(name_in_paper(group, str(tested.lines[0].cells[0].plain)))
         notes.append(
             rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse than {other} "
             rf"($p<{LEVEL:g}$, {_adjusted(group)})."
