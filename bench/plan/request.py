@@ -295,7 +295,8 @@ class Request:
         "results stay the same.", run=True)
     track: str = _option("", f"Write losses and scores of what this run trains to a tracker too: {', '.join(TRACKERS)}. It has to be "
         "installed; tensorboard's files are below the folder of the reports.", metavar="NAME", run=True)
-    latex: bool = _option(False, "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.", run=True)
+    latex: bool = _option(False, "Also write files for a paper: the main table, retention and ablations as .tex, "
+        "each picture as .pdf.", run=True)
     # fmt: on
     outline: bool = False
     """a teacher's configuration is enough, without weights and tokenizer: of `plan` alone"""

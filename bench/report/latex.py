@@ -254,42 +254,50 @@ def _typeset(table: LatexTable, layout: Layout, has_small: Sequence[bool]) -> Ty
     Args:
         has_small: of each column, whether its small type is printed.
     """
-    widths = [
-        max(layout.points * ems(column.head), SCRIPT * ems(column.below))
-        for column in table.columns
-    ]
-    for i in range(len(widths)):
-        cells = [row[i] for block in table.blocks for row in block]
-        widths[i] = max([widths[i], *(_cell_width(cell, layout, has_small[i]) for cell in cells)])
-    widths[0] += SCRIPT if any(cells[0].marks for block in table.blocks for cells in block) else 0
-    begin = ""
+    rows = [cells for block in table.blocks for cells in block]
+    widths = []
+    for i, column in enumerate(table.columns):
+        head = max(layout.points * ems(column.head), SCRIPT * ems(column.below))
+        widths.append(max([head, *(_width(cells[i], layout, has_small[i]) for cells in rows)]))
+    # the signs of a name take room
+    widths[0] += SCRIPT if any(cells[0].marks for cells in rows) else 0.0
     if layout.breaks_names:
         others = sum(widths[1:]) + 2 * layout.space * (len(widths) - 1)
         widths[0] = min(widths[0], max(NARROWEST_NAMES, TEXT_WIDTH - others))
-        # words are not stretched over the line
-        begin = r"\raggedright "
     blocks = []
     for block in table.blocks:
-        blocks.append([[begin + _name(cells[0]), *_numbers(cells, has_small)] for cells in block])
+        printed = []
+        for cells in block:
+            name = _name(cells[0], layout.breaks_names)
+            printed.append([name, *_numbers(cells[1:], has_small[1:])])
+        blocks.append(printed)
     heads = [tex(column.head) for column in table.columns]
     below = [_small(column.below) for column in table.columns]
     return Typeset(layout, heads, below, blocks, widths, all(has_small))
 
 
-def _name(cell: LatexCell) -> str:
-    """The first cell of a row: a bracket or star would belong to the end of the line before it."""
-    text = tex(cell.text)
-    guard = "{}" if text.lstrip().startswith(("[", "*")) else ""
-    return guard + text + _raised(cell.marks)
+def _name(cell: LatexCell, is_broken: bool) -> str:
+    """The first cell of a row.
+
+    Args:
+        is_broken: whether it may go over several lines, also behind a setting of a row.
+    """
+    name = tex(cell.text) + _raised(cell.marks)
+    # a bracket or a star would belong to the end of the line before it
+    if cell.text.lstrip().startswith(("[", "*")):
+        name = "{}" + name
+    if is_broken:
+        return r"\raggedright " + re.sub(r"([:,])(?=\w)", r"\1\\hspace{0pt}", name)
+    return name
 
 
 def _numbers(cells: Sequence[LatexCell], has_small: Sequence[bool]) -> list[str]:
-    """The other cells of a row: what is measured, what follows it in small type, and its signs.
+    """The cells behind the name: what is measured, what follows it in small type, and its signs.
 
     The last sign takes no room: numbers with a sign and without end at one place.
     """
     texts = []
-    for cell, is_small_shown in zip(cells[1:], has_small[1:], strict=True):
+    for cell, is_small_shown in zip(cells, has_small, strict=True):
         text = tex(cell.text)
         if cell.bold:
             text = rf"\textbf{{{text}}}"
@@ -312,7 +320,7 @@ def _small(text: str) -> str:
     return rf"{{\scriptsize{space} {tex(text.strip())}}}" if text else ""
 
 
-def _cell_width(cell: LatexCell, layout: Layout, has_small: bool) -> float:
+def _width(cell: LatexCell, layout: Layout, has_small: bool) -> float:
     """Points of a cell in a layout: a sign is half an em wide, and bold type a tenth wider."""
     text = layout.points * ems(cell.text) * (1.1 if cell.bold else 1.0)
     small = ems(cell.small) if has_small else 0.0

@@ -91,6 +91,7 @@ OURS = {
     "end",
     "caption",
     "centering",
+    "hspace",
     "label",
     "linewidth",
     "medskip",

@@ -160,6 +160,8 @@ def test_a_long_name_is_broken_into_lines_and_not_stretched():
     latex = to_latex(table_of(3, 5, "a row with a long name that nobody can shorten any more"))
     assert re.search(r"begin\{tabular\}\{@\{\}p\{[\d.]+em\}r", latex)
     assert r"\raggedright a row" in latex
+    settings = to_latex(table_of(3, 5, "finetune:hidden=256:heads=4:layers=2:start=random:a=1"))
+    assert r"heads=4:\hspace{0pt}layers=2" in settings
 
 
 @pytest.mark.parametrize(
