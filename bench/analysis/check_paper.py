@@ -18,6 +18,7 @@ from bench.record.task_facts import SAMPLE
 from bench.report.comparison import columns_of_noise
 from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
+from bench.report.tables.for_paper import name_in_paper
 from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
 
@@ -69,7 +70,11 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     by_name: dict[str, str] = {}
     as_labels = {(label, label) for label in known}
     as_printed = {(group.called(label), label) for group in tables for label in group.systems}
-    for names in (as_printed, as_labels):  # a row's label before what a report calls another one
+    in_papers = {
+        (name_in_paper(group, label), label) for group in tables for label in group.systems
+    }
+    # a row's label before what a report calls another one, and that before its name in a paper
+    for names in (in_papers, as_printed, as_labels):
         often = Counter(plain_name(name) for name, _ in names)
         by_name |= {
             plain_name(name): label for name, label in names if often[plain_name(name)] == 1

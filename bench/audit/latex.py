@@ -343,12 +343,14 @@ def _shown(command: re.Match[str]) -> str:
         return SYMBOLS[name] + "".join(arguments)
     if not arguments:
         return "" if name in SHAPES else name
+    if name in SHOWS_LAST_ARGUMENT:
+        return arguments[-1]
     if arguments == [""]:
         return name
 
     # one of the arguments
-    if name in SHOWS_LAST_ARGUMENT or name == "textsubscript":
-        return ("_" if name == "textsubscript" else "") + arguments[-1]
+    if name == "textsubscript":
+        return f"_{arguments[-1]}"
     if name in ("num", "SI", "qty"):
         return arguments[0]
     return next(filter(printed, arguments), arguments[-1])

@@ -464,7 +464,8 @@ class Request:
     )
     latex: bool = _option(
         False,
-        "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.",
+        "Also write files for a paper: the main table, retention and ablations as .tex, each "
+        "picture as .pdf.",
         run=True,
     )
     outline: bool = False

@@ -28,20 +28,22 @@ from bench.report.file_names import (
     table_names,
 )
 from bench.report.groups import ReportGroup, groups
+from bench.report.latex import LatexTable
 from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
-from bench.report.render import Paper, remove_stale_files, write_tables
+from bench.report.render import remove_stale_files, write_tables
 from bench.report.reproduce import experiment_command
 from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.differences import SYSTEMS, differences_to, systems_compared
+from bench.report.tables.for_paper import main_table, retention
 from bench.report.tables.provenance import searches
 from bench.report.tables.quoted import Quotation, printed_shares, quotations, scores_alone
 from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
 from bench.report.tables.retention import retentions
-from bench.report.write import paper_of, prepare, write_pictures
+from bench.report.write import files_of, paper_of, prepare, write_pictures
 
 DRAWN = ("differences", "score-flops", "settings")
 """Pictures of a table of an experiment, in which rows have the paper's names; over all columns, as its means are."""
@@ -193,7 +195,8 @@ def _write(
         texts.append("Settings of some rows or tasks; the others are as the recipe has them:")
     page = [Section("", texts, settings)]
     used: dict[str, Record] = {}
-    files: dict[str, tuple[Table, Paper]] = {}
+    files: dict[str, Table] = {}
+    papers: dict[str, LatexTable] = {}
     drawn: list[str] = []
     for number, (section, stem) in enumerate(
         zip(sections, table_names([s.name for s in sections]), strict=True)
@@ -205,12 +208,14 @@ def _write(
             tables = _tables(section, part, heading)
         if part and tables:
             pictures = _pictures(section, part, tables.get("-intervals"), own, latex, stem)
-            drawn += [picture.name for picture in pictures]
+            drawn += files_of(pictures, latex)
             # a row of two tables is one record
             used |= {record.key: record for record in part.records}
             for ending, table in tables.items():
                 name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
-                files[name] = table, paper_of(part, part.records, place, settings)
+                files[name] = table
+                if latex and ending == "":
+                    papers[name] = _for_paper(section, part, tables, settings)
         page.append(
             Section(
                 heading,
@@ -221,8 +226,8 @@ def _write(
                 list(tables.values()),
             )
         )
-    write_tables(own / TABLES, files, latex)
-    remove_stale_files(own / FIGURES, drawn, latex)
+    write_tables(own / TABLES, files, papers)
+    remove_stale_files(own / FIGURES, drawn)
     shown = replace(whole, records=list(used.values()))
     command = experiment_command(shown, *typed, of_the_file=bool(settings))
     page += [
@@ -251,6 +256,19 @@ def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Tab
         "-quoted": quotations(part, section.quoted),
     }
     return {ending: table for ending, table in tables.items() if table is not None and table.lines}
+
+
+def _for_paper(
+    section: PaperTable,
+    part: ReportGroup,
+    tables: Mapping[str, Table],
+    settings: Sequence[str],
+) -> LatexTable:
+    """A table of an experiment as LaTeX: its rows in the order in which the experiment has them."""
+    paper = paper_of(part, settings)
+    if section.show == "reappearance":
+        return retention(part, tables[""], paper)
+    return main_table(part, tables[""], tables.get("-intervals"), part.students, paper)
 
 
 def _pictures(

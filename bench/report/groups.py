@@ -89,11 +89,15 @@ class ScoreColumn:
         return f"{self.shown}{suffixes.get(self.evaluation, '')}"
 
     @property
-    def title(self) -> str:
-        label = label_of(self.metric)
+    def label(self) -> str:
+        """The metric as tables print it."""
         if only := scored_class(self.metric, self.classes):
-            label = f"{label_of('f1')} of {only}"
-        return f"{self.name} ({label})"
+            return f"{label_of('f1')} of {only}"
+        return label_of(self.metric)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.label})"
 
 
 @dataclass

@@ -20,7 +20,8 @@ from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.file_names import named
 from bench.report.groups import ReportGroup
-from bench.report.render import Paper, to_csv, to_latex
+from bench.report.latex import LatexTable, to_latex
+from bench.report.render import to_csv
 from bench.report.reproduce import commands
 from bench.report.sources import facts
 from bench.report.table import Footnotes, TableCell
@@ -35,11 +36,13 @@ DIGITS = 4
 """Decimals of the numbers in the page's data."""
 
 
-def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> bytes:
+def html_page(
+    group: ReportGroup, sections: Sequence[Section], papers: Mapping[str, LatexTable]
+) -> bytes:
     """The page of a group with these sections; the template writes them.
 
     Args:
-        paper: what its tables need as LaTeX.
+        papers: of the tables that are for a paper, by the names of their files.
     """
     tables = named(group.tables)
     # what a reader sees of a cell on a closer look: the template adds an entry for each cell that has more than its text
@@ -59,7 +62,7 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         return len(details) - 1
 
     files = {
-        stem: (to_csv(table), "" if table.folded else to_latex(table, paper, stem))
+        stem: (to_csv(table), to_latex(papers[stem]) if stem in papers else "")
         for stem, table in tables.items()
     }
     style, script = (
@@ -76,6 +79,7 @@ def html_page(group: ReportGroup, sections: Sequence[Section], paper: Paper) -> 
         sections=[section for section in sections if any(section[1:])],
         summary=SUMMARY,
         name_of={table.title: stem for stem, table in tables.items()},
+        for_paper=papers,
         methods=sorted({record.cell.method for record in group.records}),
         columns=[column.title for column in group.printed_columns],
         notes=Footnotes(),

@@ -14,7 +14,7 @@ from bench.record.code import commit_of
 from bench.record.speed_sessions import OWN_RUNTIME, Conditions, SpeedRecord
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, named
-from bench.report.render import Paper, write_tables
+from bench.report.render import write_tables
 from bench.report.table import DASH, INTERVAL, Column, Line, Table, TableCell, number
 from bench.stats.ratios import Ratio, enough_rounds_for, ratio
 
@@ -156,8 +156,8 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
     return Table(described(c), columns, lines, [*notes, *slowed], file=file)
 
 
-def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) -> Path:
-    """Markdown and CSV of one session of timing, LaTeX where asked for; returns the Markdown file."""
+def write_speed_report(session: SpeedRecord, folder: Path) -> Path:
+    """Markdown and CSV of one session of timing; returns the Markdown file."""
     name = slug(f"{session.teacher.split('/')[-1].split(' (')[0]}-{session.key[:8]}").lower()
     own, env = folder / FOLDER / fitted(name, session.key), session.env
     where = ", ".join(str(env[k]) for k in ("accelerator", "processor") if env.get(k))
@@ -179,10 +179,7 @@ def write_speed_report(session: SpeedRecord, folder: Path, latex: bool = False) 
         "which differ by more, also on the same kind of machine."
     )
     title, tables = f"Speed compared with {session.teacher}", latency_tables(session)
-    paper = Paper(f"Compared with {session.teacher}", sources=[measured_on], name=own.name)
-    write_tables(
-        own / TABLES, {stem: (table, paper) for stem, table in named(tables).items()}, latex
-    )
+    write_tables(own / TABLES, named(tables))
     sections = [
         Section("", [explained, energy, measured_on]),
         *(Section(t.title, tables=[t]) for t in tables),

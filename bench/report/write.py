@@ -6,7 +6,7 @@ and machine.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from types import MappingProxyType
@@ -44,7 +44,7 @@ from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
 from bench.report.pictures import PICTURES, left_out_of_pictures
-from bench.report.render import Paper, remove_stale_files, write_tables
+from bench.report.render import remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
 from bench.report.sources import facts, made_on, provenance, warnings
@@ -55,6 +55,7 @@ from bench.report.speed import (
     shared_speed_up,
     write_speed_report,
 )
+from bench.report.tables.for_paper import Paper, paper_tables
 from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import Ratio, pooled
 from bench.user_files import toml_of
@@ -93,7 +94,7 @@ def write_reports(
     A record that cannot be read is set aside, and the reports say so.
 
     Args:
-        latex: each table as LaTeX too, and each picture as PDF.
+        latex: tables for a paper as LaTeX too, and each picture as PDF.
         kept: share of the teacher's score that a student has to reach to keep it.
         names: row -> what it is called in a paper.
         reference: the row that others are compared with; "" for plain fine-tuning, or the teacher.
@@ -106,8 +107,7 @@ def write_reports(
         path for path, _ in write_groups(store, folder, None, (), latex, kept, names, reference)
     ]
     return written + [
-        write_speed_report(session, folder, latex)
-        for session in speed_records(store.root, store.note)
+        write_speed_report(session, folder) for session in speed_records(store.root, store.note)
     ]
 
 
@@ -281,18 +281,17 @@ def _sessions_in_words(alike: Sequence[SpeedRecord], newest: SpeedRecord) -> str
 
 def write_group(group: ReportGroup, folder: Path, store: Store, latex: bool, kept: float) -> Path:
     """The report of one group: Markdown, HTML, tables and pictures, in a folder of their own."""
-    place = place_of(group)
-    own = folder / place
+    own = folder / place_of(group)
     make_tables(group, resample(group, store), kept)
-    paper = paper_of(group, group.records, place)
-    write_tables(
-        own / TABLES, {stem: (table, paper) for stem, table in named(group.tables).items()}, latex
-    )
+    tables = named(group.tables)
+    by_file = paper_tables(group, paper_of(group))
+    papers = {stem: by_file[table.file] for stem, table in tables.items() if table.file in by_file}
+    write_tables(own / TABLES, tables, papers if latex else {})
     pictures = write_pictures(group, own, latex)
-    remove_stale_files(own / FIGURES, [picture.name for picture in pictures], latex)
+    remove_stale_files(own / FIGURES, files_of(pictures, latex))
     sections = report_sections(group, pictures)
     write_atomically(own / PAGE, to_page(group.heading, [Section("", [facts(group)]), *sections]))
-    write_atomically(own / HTML, html_page(group, sections, paper))
+    write_atomically(own / HTML, html_page(group, sections, papers))
     return own / PAGE
 
 
@@ -325,9 +324,14 @@ def write_pictures(
     return shown
 
 
-def paper_of(
-    group: ReportGroup, records: Sequence[Record], place: Path, settings: Sequence[str] = ()
-) -> Paper:
-    """What a table of this group needs in a paper, where the rest of the report is missing: with the settings of some rows."""
-    lines = [*provenance(records), *made_on(records), *(f"settings: {line}" for line in settings)]
-    return Paper(group.title, warnings(group), lines, "-".join(place.parts))
+def files_of(pictures: Iterable[Picture], latex: bool) -> list[str]:
+    """The names of the files that :func:`write_pictures` wrote."""
+    forms = ("svg", "pdf") if latex else ("svg",)
+    return [f"{picture.name}.{form}" for picture in pictures for form in forms]
+
+
+def paper_of(group: ReportGroup, settings: Sequence[str] = ()) -> Paper:
+    """What the tables of a group take along into a paper: with the settings of some rows."""
+    lines = [*provenance(group.records), *made_on(group.records)]
+    lines += [f"settings: {line}" for line in settings]
+    return Paper(warnings(group), lines)

@@ -179,6 +179,8 @@ def test_the_numbers_of_a_cell(cell, values):
         r"\cellcolor{gray!20}91.2",
         r"91.2\tnote{a}",
         r"91.2\textsuperscript{*}",
+        r"91.2\rlap{$^{*}$}",
+        r"91.2\textsuperscript{$\dagger$}\rlap{\textsuperscript{$\ddagger$}}",
         r"\textcolor{red}{91.2}",
         r"\textbf{91.2}$_{0.3}$",
         r"91.2 \cite{somebody}",

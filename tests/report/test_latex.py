@@ -1,4 +1,4 @@
-"""A table as LaTeX: what our own audit reads from it, what LaTeX makes of it, and what it takes along into a paper."""
+"""A table for a paper: it is one block that fits, our audit reads it back, and LaTeX compiles it."""
 
 from __future__ import annotations
 
@@ -8,189 +8,160 @@ import subprocess
 from pathlib import Path
 
 import factories
+import numpy as np
 import pytest
 from audit_containers import from_text
 
+from bench.audit.checks import audit
+from bench.record.cell import Search, Trial
 from bench.record.store import Store
-from bench.report.file_names import place_of
-from bench.report.groups import groups
-from bench.report.render import Paper, plain, tex, to_latex, to_markdown
-from bench.report.table import Column, Line, Table, TableCell
-from bench.report.tables.accuracy import accuracy
-from bench.report.tables.cost import sizes_of
-from bench.report.write import paper_of, write_reports
-
-MAIN_TABLE = Path(__file__).resolve().parents[2] / "results/h200"
-
-
-def test_our_audit_reads_the_same_numbers_from_latex_as_from_markdown():
-    (group,) = groups(factories.paper())
-    table = accuracy(group)
-    latex = to_latex(table, paper_of(group, group.records, place_of(group)), "x")
-
-    def numbers(sheets):
-        rows = {row.system.split(" [")[0]: row for sheet in sheets for row in sheet.rows}
-        return {
-            s: sorted(c.value for c in (*row.cells.values(), *row.sizes.values()))
-            for s, row in rows.items()
-        }
-
-    from_latex, from_markdown = (
-        numbers(from_text(latex, "x.tex")),
-        numbers(from_text(to_markdown(table), "x.md")),
-    )
-    assert {system: from_latex.get(system) for system in from_markdown} == from_markdown
-    assert sum(map(len, from_markdown.values())) > 10
-
-
-def test_cells_have_numbers_and_signs_and_no_words():
-    remark = "mrpc, no better than always predicting yes (F1 81.2): a, seeds 0 and 1 (80.1, 79.9); b, seed 0 (81.0)"
-    better = TableCell("+6.8 (+0.4 to +13.3) better", 6.8, 0.4, 13.3, p=0.01, verdict="better")
-    worse = TableCell("-2.0 (-3.0 to -1.0) worse", -2.0, -3.0, -1.0, p=0.01, verdict="worse")
-    spread = TableCell("81.2 ± 0.4", 81.2, deviation=0.4, bold=True, footnotes=(remark,))
-    lines = [
-        Line("a", [TableCell("finetune"), TableCell("2", 2.0), better, spread]),
-        Line("x[0]", [TableCell("finetune"), TableCell("2", 2.0), worse, TableCell("–")]),
-    ]
-    columns = [Column("System"), Column("compared with", words=True), Column("tests", digits=0)]
-    columns += [Column("cola (Matthews)"), Column("mrpc (F1)")]
-    text = to_latex(Table("T", columns, lines), Paper("made"), "t")
-    assert (
-        r"a & +6.8{\scriptsize \,[0.4, 13.3]}\textsuperscript{$*$} & \textbf{81.2}{\scriptsize $\pm$0.4}\textsuperscript{a} \\"
-        in text
-    )
-    assert (
-        r"x[0] & $-$2.0{\scriptsize \,[$-$3.0, $-$1.0]}\textsuperscript{$\dagger$} & -- \\" in text
-    )
-    assert r"System & CoLA & MRPC \\" in text, "one word said of all rows is in no column"
-    printed = re.sub(r"(?m)^%.*\n", "", text)
-    assert "Compared with: finetune. Tests: 2." in printed
-    assert r"worse ($p<0.05$, one test a row, not adjusted)." in printed
-    assert r"\textsuperscript{a}\,MRPC, no better than always predicting yes (F1 81.2)." in printed
-    assert "seeds 0 and 1" in text
-    assert "seeds 0 and 1" not in printed
-
-
-def test_stars_of_several_columns_are_adjusted_and_that_of_the_mean_is_not():
-    cells = [
-        TableCell(
-            "+1.0 (+0.5 to +1.5) better", 1.0, 0.5, 1.5, p=0.01, alone=0.005, verdict="better"
-        )
-    ] * 3
-    columns = map(Column, ("System", "cola (Matthews)", "mrpc (F1)", "mean of 2 differences"))
-    text = to_latex(Table("T", list(columns), [Line("a", cells)]), Paper("made"), "t")
-    assert "($p<0.05$, Holm over the columns of a row; its mean is one test, not adjusted)." in text
-
-
-def test_a_tested_number_keeps_its_interval_and_the_margin_is_named():
-    """Six columns with intervals are wider than a page: they go into two blocks."""
-    cells = [TableCell("98.5 % (97.2 to 99.8) keeps", 98.5, 97.2, 99.8, verdict="keeps")] * 5
-    cells.append(TableCell("14.35 to 22.71", None, 14.35, 22.71))
-    columns = [
-        Column("System"),
-        *(Column(f"column{i} (accuracy)") for i in range(5)),
-        Column("Params (M)"),
-    ]
-    table = Table("T", columns, [Line("a row of a long name with settings", cells)], margin=0.97)
-    text = to_latex(table, Paper("made"), "t")
-    assert text.count(r"98.5{\scriptsize \,[97.2, 99.8]}") == 5
-    assert text.count(r"\begin{tabular}") == 2
-    assert "14.35 to 22.71" in text
-    assert r"loses its teacher's score (non-inferiority, margin 97\,\%)" in text
-
-
-def test_the_ends_of_a_size_are_no_interval():
-    table = Table(
-        "T",
-        [Column("System"), Column("Params (M)")],
-        [Line("a", [TableCell("14.35", 14.35, 14.35, 14.35)])],
-    )
-    text = to_latex(table, Paper("made"), "t")
-    assert r"a & 14.35 \\" in text
-    assert "interval" not in text
-
-
-def test_a_table_is_split_only_where_it_is_longer_than_a_page_and_each_part_has_its_notes():
-    def table(rows, across):
-        notes = [f"note of row {i}" for i in range(rows)]
-        lines = [
-            Line(
-                f"row {i}",
-                [
-                    TableCell(
-                        "81.2 ± 0.4", 81.2, deviation=0.4, footnotes=(note,) if i % 2 == 0 else ()
-                    )
-                ]
-                * across,
-            )
-            for i, note in enumerate(notes)
-        ]
-        return Table(
-            "T",
-            [Column("System"), *(Column(f"column{i} (accuracy)") for i in range(across))],
-            lines,
-        )
-
-    whole = to_latex(table(16, 12), Paper("made"), "t")
-    assert (whole.count(r"\begin{table*}"), whole.count(r"\begin{tabular}")) == (1, 2), (
-        "16 rows in two blocks fit on a page"
-    )
-    first, second = to_latex(table(50, 3), Paper("made"), "t").split(r"\end{table")[:2]
-    assert [
-        part.count("row ") - part.count("of row ") for part in (first.split("centering")[1], second)
-    ] == [25, 25]
-    for part, others in (
-        (first.split("centering")[1], second),
-        (second, first.split("centering")[1]),
-    ):
-        printed = set(re.findall(r"textsuperscript\{(\w)\}\\,", part))
-        assert printed == set(re.findall(r"textsuperscript\{(\w)\} (?:&|\\\\)", part)) != set()
-        assert not printed & set(re.findall(r"textsuperscript\{(\w)\}\\,", others))
-
-
-def width_in_times(cell, size):
-    """Points of a cell as LaTeX prints it in Times, the type of NeurIPS and ACL."""
-    small = r"\{\\scriptsize (.*?)\}|\\textsuperscript\{(.*?)\}"
-    normal, raised = re.sub(small, "", cell), "".join(a + b for a, b in re.findall(small, cell))
-    return sum(
-        points * sum(TIMES.get(c, 0.5) for c in plain(text))
-        for text, points in ((normal, size), (raised, 7))
-    )
-
-
-TIMES = (
-    dict.fromkeys("ijlt.,:;'|/", 0.278)
-    | dict.fromkeys("mwMW×±+=", 0.75)
-    | dict.fromkeys(" []()-", 0.3)
+from bench.report.groups import ReportGroup, groups
+from bench.report.latex import (
+    LatexCell,
+    LatexColumn,
+    LatexTable,
+    fitting,
+    tex,
+    to_latex,
 )
-"""The width of characters of Times, in its size, rounded up; a digit and most letters have a half."""
-TIMES |= dict.fromkeys("ABCDEFGHKLNOPQRSTUVXYZ", 0.72)
+from bench.report.resampled import judge_answers, resample
+from bench.report.tables.accuracy import ACCURACY
+from bench.report.tables.differences import VARIANTS
+from bench.report.tables.for_paper import Paper, paper_tables
+from bench.report.tables.registry import make_tables
+from bench.report.tables.retention import KEPT_OF_THE_TEACHER
+from bench.report.write import write_reports
+
+PDFLATEX = shutil.which("pdflatex")
+needs_pdflatex = pytest.mark.skipif(PDFLATEX is None, reason="needs pdflatex")
+PAPERS = {
+    "NeurIPS": (
+        r"\documentclass{article}",
+        r"\setlength{\textwidth}{5.5in}\setlength{\textheight}{9in}",
+    ),
+    "ACL": (
+        r"\documentclass[11pt,twocolumn]{article}",
+        r"\setlength{\textwidth}{16cm}\setlength{\textheight}{24.7cm}\setlength{\columnsep}{0.6cm}",
+    ),
+}
+"""The class and the sizes of text of two styles; both print in Times."""
 
 
-def test_committed_tables_fit_in_the_columns_of_papers():
-    (group,) = [
-        g for g in groups(Store(MAIN_TABLE).records()) if g.cell.data.max_train_rows == 20_000
-    ]
-    paper = paper_of(group, group.records, place_of(group))
-    for table in (accuracy(group), sizes_of(group)):
-        text = to_latex(table, paper, "x")
-        size = {"small": 9, "footnotesize": 8, "scriptsize": 7}[
-            re.search(r"\\centering\n\\(\w+)", text)[1]
-        ]
-        space = float(re.search(r"tabcolsep\}\{([\d.]+)pt", text)[1])
-        for tabular in re.findall(r"\\begin\{tabular\}(.*?)\\end", text, re.DOTALL):
-            rows = [
-                row.removesuffix(r" \\").split(" & ")
-                for row in tabular.splitlines()
-                if row.endswith(r" \\")
-            ]
-            widths = [
-                max(width_in_times(cell, size) for cell in column)
-                for column in zip(*rows, strict=True)
-            ]
-            assert sum(widths) + 2 * space * (len(widths) - 1) <= (
-                219 if r"\begin{table}" in text else 397
-            )
+TASKS = [
+    ("CoLA", "Mcc"),
+    ("SST-2", "Acc."),
+    ("MRPC", "F1"),
+    ("STS-B", "Spearman"),
+    ("RTE", "Acc."),
+    ("QQP", "F1"),
+    ("MNLI-m", "Acc."),
+    ("MNLI-mm", "Acc."),
+    ("QNLI", "Acc."),
+    ("WNLI", "Acc."),
+]
+"""All columns of GLUE."""
+
+
+def table_of(rows: int, tasks: int, name: str = "method", small: str = "±1.2") -> LatexTable:
+    """A table of a paper: scores with deviations, an average, the size and the speed-up."""
+    columns = [LatexColumn("System", is_left=True)]
+    columns += [LatexColumn(*TASKS[number % len(TASKS)]) for number in range(tasks)]
+    columns += [LatexColumn("Avg.", "of 4"), LatexColumn("Params", "M"), LatexColumn("Speed-up")]
+    scores = [LatexCell("86.2", small, [r"$\dagger$"], bold=True) for _ in range(tasks)]
+    rest = [LatexCell("85.1", marks=["$*$"]), LatexCell("109.5"), LatexCell("12.06×")]
+    block = [[LatexCell(f"{name} {row}"), *scores, *rest] for row in range(rows)]
+    return LatexTable(columns, [block], "Results.", "results")
+
+
+def widths_in(latex: str, style: str, folder: Path) -> list[float]:
+    """Points of each ``tabular`` of a table as LaTeX prints it."""
+    head, sizes = PAPERS[style]
+    # the width of a box is that of the table
+    boxed = latex.replace(r"\begin{tabular}", r"\sbox0{\begin{tabular}")
+    boxed = boxed.replace(r"\end{tabular}", r"\end{tabular}}\typeout{wide \the\wd0}")
+    text = [head, r"\usepackage{times,booktabs}", sizes, r"\begin{document}", boxed]
+    printed = compiled("\n".join([*text, r"\end{document}"]), folder)
+    return [float(points) for points in re.findall(r"^wide ([\d.]+)pt", printed, re.MULTILINE)]
+
+
+def compiled(text: str, folder: Path) -> str:
+    """What pdflatex prints of a document that it compiles."""
+    (folder / "paper.tex").write_text(text)
+    done = subprocess.run(
+        [str(PDFLATEX), "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+    return done.stdout
+
+
+@needs_pdflatex
+@pytest.mark.parametrize("style", PAPERS)
+@pytest.mark.parametrize(
+    "shape", [(15, 4, "distilbert"), (15, 5, "a name of this length"), (3, 10, "x")]
+)
+def test_a_table_fits_in_the_text_of_papers(shape, style, tmp_path):
+    latex = to_latex(table_of(*shape))
+    (width,) = widths_in(latex, style, tmp_path)
+    assert width <= {"NeurIPS": 397.5, "ACL": 455.2}[style]
+
+
+@needs_pdflatex
+@pytest.mark.parametrize("small", ["", "±1.2"])
+def test_the_estimate_of_a_width_is_no_less_than_it_and_near(small, tmp_path):
+    for tasks in (1, 3, 5):
+        table = table_of(2, tasks, small=small)
+        (width,) = widths_in(to_latex(table), "NeurIPS", tmp_path)
+        assert 0.85 * fitting(table).width < width <= fitting(table).width
+
+
+def test_a_main_table_of_fifteen_rows_is_one_block():
+    latex = to_latex(table_of(15, 4))
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\begin{table*}[t]") == 1
+    assert latex.count(r"{\scriptsize $\pm$1.2}") == 15 * 4, "deviations stay"
+    assert r"\scriptsize\setlength" not in latex, "the type is no smaller than \\footnotesize"
+
+
+def test_a_table_that_fits_in_a_column_of_acl_is_in_one():
+    assert r"\begin{table}[t]" in to_latex(table_of(3, 1, "kd", small=""))
+    assert r"\begin{table*}[t]" in to_latex(table_of(3, 3, "kd", small=""))
+
+
+def test_what_is_too_wide_loses_its_small_type_first_and_says_so():
+    whole = to_latex(table_of(5, 5))
+    assert "is in the CSV file" not in whole
+    wide = to_latex(table_of(5, 10))
+    assert "pm" not in wide
+    assert r"\rlap{\textsuperscript{$*$}}" in wide, "signs stay"
+    assert "% what does not fit in small type is in the CSV file" in wide
+    assert "leave out columns" not in wide
+    widest = to_latex(table_of(5, 30))
+    assert re.search(r"^% about \d+ pt wide: leave out columns$", widest, re.MULTILINE)
+
+
+def test_an_interval_of_the_mean_is_the_last_to_go():
+    interval = LatexCell("98.1", " [97.0, 99.2]")
+    columns = [LatexColumn("System", is_left=True), *[LatexColumn("STS-B")] * 6]
+    columns.append(LatexColumn("Mean", keeps_small=True))
+    latex = to_latex(LatexTable(columns, [[[LatexCell("kd"), *[interval] * 7]]], "R.", "r"))
+    assert latex.count(r"{\scriptsize\, [97.0, 99.2]}") == 1
+
+
+def test_a_long_table_goes_over_pages_and_repeats_its_head():
+    latex = to_latex(table_of(60, 4))
+    assert latex.count(r"\begin{longtable}") == 1
+    assert r"\begin{table" not in latex
+    assert r"\endfirsthead" in latex
+    assert latex.count("System & ") == 2
+    assert r"% needs \usepackage{longtable}" in latex
+
+
+def test_a_long_name_is_broken_into_lines_and_not_stretched():
+    latex = to_latex(table_of(3, 5, "a row with a long name that nobody can shorten any more"))
+    assert re.search(r"begin\{tabular\}\{@\{\}p\{[\d.]+em\}r", latex)
+    assert r"\raggedright a row" in latex
+    settings = to_latex(table_of(3, 5, "finetune:hidden=256:heads=4:layers=2:start=random:a=1"))
+    assert r"heads=4:\hspace{0pt}layers=2" in settings
 
 
 @pytest.mark.parametrize(
@@ -205,29 +176,140 @@ def test_committed_tables_fit_in_the_columns_of_papers():
             "-3.1 (-0.5 to 2.0), 2021-03, best-on-dev",
             r"$-$3.1 ($-$0.5 to 2.0), 2021-03, best-on-dev",
         ),
-        ("`show KEY_1` is **said**", r"\texttt{show KEY\_1} is \textbf{said}"),
+        ("82.1±0.4, 2.1×", r"82.1$\pm$0.4, 2.1$\times$"),
     ],
 )
 def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
     assert tex(ours) == latex
 
 
-def test_latex_compiles_what_we_write(paper_store, tmp_path):
-    if shutil.which("pdflatex") is None:
-        pytest.skip("needs pdflatex")
-    folder = tmp_path / "paper"
-    write_reports(paper_store, folder, latex=True)
-    tables, figures = (sorted(folder.glob(f"*/*/*/*.{end}")) for end in ("tex", "pdf"))
-    inputs = [rf"\input{{{path.relative_to(folder)}}}\clearpage" for path in tables]
-    inputs += [
-        rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(folder)}}}"
-        for path in figures
-    ]
-    head = r"\documentclass{article}\usepackage{times,booktabs,graphicx}\setlength{\textwidth}{5.5in}\begin{document}"
-    (folder / "paper.tex").write_text("\n".join([head, *inputs, r"\end{document}"]))
-    done = subprocess.run(
-        ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "paper.tex"],
-        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull" not in done.stdout
+# --- the tables of a report
+
+
+def made(store: Store) -> ReportGroup:
+    """The one group of a store, with all its tables."""
+    (group,) = groups(store.records())
+    judge_answers(group, store)
+    return make_tables(group, resample(group, store))
+
+
+def lines_of(latex: str) -> dict[str, list[str]]:
+    """The name of a row -> the other cells, of what LaTeX prints."""
+    rows = [line.removesuffix(r" \\") for line in latex.splitlines() if line.endswith(r" \\")]
+    return {name: cells for name, *cells in (row.split(" & ") for row in rows)}
+
+
+def test_the_main_table_has_rows_by_their_mean_below_the_teacher_with_signs(answered_store):
+    latex = to_latex(paper_tables(made(answered_store), Paper())[ACCURACY])
+    lines = lines_of(latex)
+    assert list(lines)[2:4] == ["teacher", "microbert\\textsuperscript{a}"]
+    assert list(lines)[-1] == "majority class"
+    system, below = list(lines.values())[:2]
+    assert system[:3] == ["SST-2", "RTE", "Avg."]
+    assert "Acc." in below[0]
+    scores = lines["microbert\\textsuperscript{a}"]
+    assert all(r"\rlap{\textsuperscript{$*$}}" in cell for cell in scores[:3])
+    assert r"\textbf{" in scores[2]
+    printed = latex.partition(r"\begin{table")[2]
+    assert r"better, $^{\dagger}$\,worse than finetune ($p<0.05$, Holm" in printed
+    assert r"\textsuperscript{a}\,microbert is a reconstruction." in printed
+
+
+def test_our_audit_reads_the_tables_back_and_finds_nothing(answered_store):
+    group = made(answered_store)
+    for file in (ACCURACY, KEPT_OF_THE_TEACHER):
+        sheets = from_text(to_latex(paper_tables(group, Paper())[file]), "x.tex")
+        assert audit(sheets) == []
+        (table,) = [table for table in group.tables if table.file == file]
+        read = {row.system.split(" [")[0]: row for sheet in sheets for row in sheet.rows}
+        for line in table.lines:
+            measured = [round(cell.value, 1) for cell in line.cells[:3]]
+            row = read[line.label]
+            printed = [float(cell.value) for cell in (*row.cells.values(), *row.sizes.values())]
+            assert printed[:3] == measured, (file, line.label)
+
+
+@pytest.mark.parametrize("rows", [(), ("finetune", "kd", "microbert")])
+def test_tables_for_a_paper_are_compared_with_the_records(answered_store, rows, bench, tmp_path):
+    """Retention is no score; tuned rows are found by their names in the paper."""
+    store = tuned_store(answered_store, rows)
+    write_reports(store, tmp_path / "p", latex=True)
+    files = sorted(tmp_path.glob("p/*/*/tables/*.tex"))
+    assert [file.name for file in files] == ["accuracy.tex", "retention.tex"]
+    answer = bench("audit", *files, "--results", store.root)
+    assert answer.returncode == 0, answer.stdout
+    assert "12 as measured, 0 differs" in answer.stdout
+
+
+def tuned_store(store: Store, rows: tuple[str, ...]) -> Store:
+    """A store like this one, in which some rows are the best of two trials."""
+    trials = (Trial(row="kd", score=80.0), Trial(row="kd:pace=2", score=70.0))
+    search = Search(of="kd", metric="accuracy", held_back="0" * 64, trials=trials)
+    other = Store(store.root.with_name("tuned"))
+    for record in store.records():
+        arrays = store.predictions(record)
+        if record.row in rows:
+            label = f"{record.row} (best of 2)"
+            record = factories.changed(record, label=label, search=search)
+        other.write(*factories.consistent(record, arrays))
+    return other
+
+
+def test_that_all_rows_are_tuned_is_said_once_in_the_caption(answered_store):
+    group = made(tuned_store(answered_store, ("finetune", "kd", "microbert")))
+    latex = to_latex(paper_tables(group, Paper())[ACCURACY])
+    printed = latex.partition(r"\begin{table")[2]
+    assert printed.count("best of") == 1
+    caption = re.search(r"\\caption\{(.*)\}", latex)[1]
+    assert "All students are tuned: the best of 2 trials" in caption
+    assert "averaged over 3 seeds" in caption
+    assert "kd" in lines_of(latex)
+
+
+def test_where_some_rows_are_tuned_their_names_say_so(answered_store):
+    group = made(tuned_store(answered_store, ("kd",)))
+    latex = to_latex(paper_tables(group, Paper())[ACCURACY])
+    assert "kd (tuned)" in lines_of(latex)
+    assert "finetune" in lines_of(latex)
+    assert "tuned" not in re.search(r"\\caption\{(.*)\}", latex)[1].replace("fine-tuned", "")
+
+
+def test_ablations_are_in_a_table_of_their_own(answered_store):
+    labels = np.arange(400) % 2
+    for task in ("rte", "sst2"):
+        for seed in range(3):
+            record = factories.record(
+                "microbert w/o Dis", task, seed, ablation_of="microbert", macs=10**8
+            )
+            said = np.where(labels == factories.LABELS, labels, 1 - labels)
+            factories.write(answered_store, record, said, factories.LABELS)
+    tables = paper_tables(made(answered_store), Paper())
+    assert "microbert w/o Dis" not in to_latex(tables[ACCURACY])
+    latex = to_latex(tables[VARIANTS])
+    ((name, cells),) = list(lines_of(latex).items())[2:]
+    assert name == "microbert w/o Dis"
+    assert re.match(r"\+\d", cells[-1])
+    assert "Differences to microbert on" in latex
+    assert r"\label{tab:" in latex
+    assert "-ablations}" in latex
+
+
+@needs_pdflatex
+@pytest.mark.slow
+@pytest.mark.parametrize("style", PAPERS)
+def test_latex_compiles_what_we_write(paper_store, answered_store, style, tmp_path):
+    head, sizes = PAPERS[style]
+    inputs = []
+    for store in (paper_store, answered_store):
+        folder = tmp_path / store.root.name
+        write_reports(store, folder, latex=True)
+        inputs += [rf"\input{{{path.relative_to(tmp_path)}}}" for path in folder.rglob("*.tex")]
+        inputs += [
+            rf"\noindent\includegraphics[width=\linewidth]{{{path.relative_to(tmp_path)}}}\par"
+            for path in folder.rglob("*.pdf")
+        ]
+    assert len(inputs) > 5
+    packages = r"\usepackage{times,booktabs,longtable,graphicx}"
+    long = r"\onecolumn" + to_latex(table_of(60, 5))
+    text = [head, packages, sizes, r"\begin{document}", *inputs, long, r"\end{document}"]
+    assert "Overfull" not in compiled("\n".join(text), tmp_path)

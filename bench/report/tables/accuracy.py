@@ -22,6 +22,8 @@ from bench.report.tables.parts import (
     missing,
 )
 
+ACCURACY = "accuracy"
+"""The name of the table's files."""
 WIDTH = 180
 """Characters of a line of the main table."""
 
@@ -64,7 +66,7 @@ def accuracy(group: ReportGroup) -> Table:
     ]
     columns += [Column(f"mean of {len(group.averaged)}")] if has_mean else []
     columns += [Column(title, csv=INTERVAL) for title in further]
-    return Table("Results", columns, lines, _notes(group), file="accuracy", width=WIDTH)
+    return Table("Results", columns, lines, _notes(group), file=ACCURACY, width=WIDTH)
 
 
 @dataclass(frozen=True)
