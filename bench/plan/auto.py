@@ -16,6 +16,10 @@ from bench.plan.request import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE, Request
 REAL = {"data": HUB, "teacher": HUB_TEACHER}
 OFFLINE = {"data": SAMPLE, "teacher": EMBEDDED}
 """Field of a request -> what ``auto`` means where the hub is within reach, and where it is not."""
+FEWER_ROWS = 200
+FEWER_TOKENS = 40_000
+"""Training examples of a task, and tokens of text, of generated data that nobody asked for: a first
+look is over in minutes. ``--data sample`` has all of them."""
 
 
 def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
@@ -61,8 +65,24 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
     chosen = " and ".join(f"{name} {OFFLINE[name]}" for name in open_fields)
     options = " ".join(f"--{name} {REAL[name]}" for name in open_fields)
     note = f"{why}, so auto chose {chosen}. For the real thing type {options}"
-    request = replace(request, notes=(*request.notes, note))
-    return replace(request, **_of_fields(OFFLINE, open_fields))
+    request = replace(request, **_of_fields(OFFLINE, open_fields))
+    if "data" in open_fields:
+        fewer = _fewer(request)
+        request = replace(request, **fewer)
+        amounts = [f"--{name.replace('_', '-')} {number}" for name, number in fewer.items()]
+        if amounts:
+            note += f". To be quick it adds {' '.join(amounts)}; --data sample has all there is"
+    return replace(request, notes=(*request.notes, note))
+
+
+def _fewer(request: Request) -> dict[str, int]:
+    """Limits of a first look at generated data, where the user typed none."""
+    fewer = {}
+    if request.max_train_rows is None:
+        fewer["max_train_rows"] = FEWER_ROWS
+    if request.corpus_tokens is None and not request.texts:
+        fewer["corpus_tokens"] = FEWER_TOKENS
+    return fewer
 
 
 def _why_offline(request: Request, accelerator: bool) -> str:

@@ -158,13 +158,14 @@ def test_the_task_file(bench, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_file_of_examples_is_planned_as_the_page_types_it(bench, tmp_path, monkeypatch, embedded):
-    command, *_ = [
-        each for each in unique_commands() if "reviews.csv" in each and "--teacher embedded" in each
-    ]
+    (task,) = {
+        word for words in pages.commands(README) for word in words if word.startswith("reviews.csv")
+    }
     rows = "".join(f"title {i},body {i},{i % 2 + 1}\n" for i in range(40))
     (tmp_path / "reviews.csv").write_text("title,body,stars\n" + rows)
     monkeypatch.chdir(tmp_path)
-    answer = bench("plan", *shlex.split(command)[1:], "--corpus", "sample")
+    offline = ("--data", "sample", "--teacher", "embedded", "--corpus", "sample")
+    answer = bench("plan", "--tasks", task, "--methods", "kd", *offline)
     assert answer.returncode == 0, answer.stderr
     assert "32 examples" in answer.stdout
 
