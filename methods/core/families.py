@@ -335,7 +335,9 @@ def last_layer(head: Any) -> Any:
 def read_packed(model: Any) -> None:
     """Let transformers' attention read packed rows. A family whose attention is computed here needs
     nothing, and its configuration goes on to name the attention that padded input has."""
-    if family_of(model).run_layer is None:
+    name = family_name(model)
+    # a class of its own may have attention of transformers too
+    if not name or FAMILIES[name].run_layer is None:
         model.set_attn_implementation("packed")
 
 
