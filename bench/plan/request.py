@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,7 +218,13 @@ TRACKERS = (TENSORBOARD, "wandb", "trackio")
 
 
 def _option(
-    default: Any, words: str, *names: str, typed: Any = None, run: bool = False, **more: Any
+    default: Any,
+    words: str,
+    *names: str,
+    typed: Any = None,
+    run: bool = False,
+    recorded: bool = False,
+    **more: Any,
 ) -> Any:
     """A field with its option.
 
@@ -227,10 +233,45 @@ def _option(
         typed: type and default of what is typed, where they are others; the ``callback`` makes the
             field's value of it.
         run: whether the option is of `run` alone.
+        recorded: whether a record says it, so that a verb about a record need not be told.
         more: of typer.Option.
     """
-    facts = {"words": words, "names": names, "typed": typed, "run": run, "more": more}
+    facts = {
+        "words": words,
+        "names": names,
+        "typed": typed,
+        "run": run,
+        "recorded": recorded,
+        "more": more,
+    }
     return field(default=default, metadata=facts)
+
+
+def _typed_words(option: Field[Any], value: Any) -> list[str]:
+    """How the option of a field is typed with this value; no words for one that is off or has
+    none."""
+    from bench.plan.spelling import as_typed  # what --help does not need
+
+    facts = option.metadata
+    name = facts["names"][0] if facts["names"] else _typed_option(option.name)
+    name = name.partition("/")[0]
+    if value is None or value is False or value in ("", ()):
+        return []
+    if value is True:
+        return [name]
+    if option.name == "jobs":
+        return [name, AUTO if value == 0 else str(value)]
+    if not isinstance(value, tuple):
+        return [name, as_typed(value)]
+    # several values: pairs are NAME=VALUE; the option is repeated, or takes them with commas
+    texts = ["=".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value]
+    is_repeated = facts["typed"] and facts["typed"][0] == list[str] | None
+    if not is_repeated:
+        return [name, ",".join(texts)]
+    words = []
+    for text in texts:
+        words += [name, text]
+    return words
 
 
 def _several(values: str | Path | Iterable[object] | None) -> tuple[str, ...]:
@@ -255,12 +296,14 @@ class Request:
         "(name:setting=value), dropped losses (name:-term) or its ablation rows (name:ablate); "
         "+int8 behind it scores it in 8 bits too. `list` shows the names. checkpoint:FOLDER and "
         "predictions:FOLDER are finished: they are scored, not trained.",
+        recorded=True,
     )
     tasks: str = _option(
         "glue",
         "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with "
         "the same, or a FILE.toml.",
+        recorded=True,
     )
     metric: tuple[str, ...] = _option(
         (),
@@ -289,6 +332,7 @@ class Request:
         "common",
         "common: the same epochs, batch size and shape of the schedule for all methods. "
         "paper: the numbers of each method's paper.",
+        recorded=True,
     )
     numbers: tuple[tuple[str, int], ...] = _option(
         (),
@@ -299,6 +343,7 @@ class Request:
         "--set",
         metavar="NAME=NUMBER",
         typed=(list[str] | None, None),
+        recorded=True,
     )
     optimizer: str | None = _option(
         None,
@@ -306,11 +351,13 @@ class Request:
         "recipe were chosen with the first one; pace= in a row multiplies them. It goes with the "
         "common recipe only: a paper's recipe names its own optimisers.",
         show_default="adamw",
+        recorded=True,
     )
     precision: str = _option(
         "fp32",
         "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or "
         "bf16.",
+        recorded=True,
     )
     teacher_outputs: str = _option(
         "",
@@ -318,6 +365,7 @@ class Request:
         "in every epoch. Without the option the teacher's forward pass runs in every step.",
         metavar="FORMAT",
         show_default=False,
+        recorded=True,
     )
     teacher_outputs_limit: float = _option(
         20.0, "The largest such file, in gigabytes for each task.", metavar="GB"
@@ -326,17 +374,20 @@ class Request:
         EXACT,
         "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the "
         "last digits differ. Results with fast have keys and row names of their own.",
+        recorded=True,
     )
     device: str = _option("auto", "Device to compute on: auto, cpu, cuda, mps ...")
     deterministic: bool = _option(
         False,
         "On a GPU, use only kernels that give the same bits each time: slower. It is part of a "
         "result's key. On a CPU the bits are the same without it.",
+        recorded=True,
     )
     max_train_rows: int | None = _option(
         None,
         "Train on at most this many examples. They are drawn once, and are the same for every row "
         "and seed.",
+        recorded=True,
     )
     epochs: float | None = _option(
         None,
@@ -344,6 +395,7 @@ class Request:
         "preparatory ones. It goes with the common recipe only: a paper's recipe has its own "
         "number of epochs.",
         show_default="3",
+        recorded=True,
     )
     corpus: tuple[str, ...] = _option(
         (),
@@ -367,8 +419,11 @@ class Request:
         "Make more training examples for the students. masked: a masked language model replaces "
         "words (Jiao et al. 2020). rules: words are hidden or replaced by rules (Tang et al. "
         "2019).",
+        recorded=True,
     )
-    augment_times: int = _option(10, "At most this many new examples for each training example.")
+    augment_times: int = _option(
+        10, "At most this many new examples for each training example.", recorded=True
+    )
     word_vectors: Path | None = _option(
         None,
         "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
@@ -380,12 +435,14 @@ class Request:
         "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the "
         "examples that are scored; the report says so. best-on-half: chosen on one half of these "
         "examples, scored on the other half.",
+        recorded=True,
     )
     threads: int = _option(
         2,
         "CPU threads of each job. Results with different numbers of threads have different keys.",
         show_default="1, or 2 with --jobs 1",
         typed=(int | None, None),
+        recorded=True,
     )
     jobs: int = _option(
         1,
@@ -531,6 +588,37 @@ class Request:
         for generated sentences."""
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
         return () if asked == (SAMPLE,) else asked
+
+    def command(self, verb: str = "run", names: Sequence[str] = ()) -> list[str]:
+        """The words of the command that asks for this request.
+
+        Args:
+            names: of the fields that are typed, in this order; without them all whose values are
+                not what the command line takes where nobody types them.
+        """
+        options = {each.name: each for each in fields(self) if each.metadata}
+        words = ["python", "-m", "bench", verb]
+        if not self.methods:
+            words += ["--only", "teachers"]
+        for name in names or options:
+            typed = _typed_words(options[name], getattr(self, name))
+            if names or not self._is_usual(name, typed):
+                words += typed
+        return words
+
+    def _is_usual(self, name: str, typed: list[str]) -> bool:
+        """Whether the command line takes the same value of a field where nobody types it.
+
+        Args:
+            typed: the words of the field's option.
+        """
+        if name == "reports":
+            return self.reports == reports_of(self.results)
+        option = next(each for each in fields(self) if each.name == name)
+        usual = option.default
+        if option.metadata["typed"]:
+            _, usual = option.metadata["typed"]
+        return typed == _typed_words(option, usual)
 
     def checked(self) -> Request:
         """This request itself.
