@@ -255,10 +255,12 @@ def _typed_words(option: Field[Any], value: Any) -> list[str]:
     facts = option.metadata
     name = facts["names"][0] if facts["names"] else _typed_option(option.name)
     name = name.partition("/")[0]
+    # flags, and options that are left out
     if value is None or value is False or value in ("", ()):
         return []
     if value is True:
         return [name]
+    # one value
     if option.name == "jobs":
         return [name, AUTO if value == 0 else str(value)]
     if not isinstance(value, tuple):
@@ -290,6 +292,7 @@ def _comma_joined(values: str | Path | Iterable[object]) -> str:
 class Request:
     """The arguments of ``bench run``; also those of ``bench.api.run`` in Python."""
 
+    # which rows on which tasks
     methods: str = _option(
         "all",
         "Rows, separated by commas; or `all`. A row is a method name, with settings "
@@ -319,6 +322,7 @@ class Request:
     seeds: tuple[int, ...] = _option(
         (0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds
     )
+    # examples and teacher, and where results are kept
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
     results: Path = _option(Path("results/runs"), "Folder of the records.")
@@ -328,6 +332,7 @@ class Request:
         typed=(Path | None, None),
         show_default="reports/ and the name of the folder of records",
     )
+    # how students are trained
     recipe: str = _option(
         "common",
         "common: the same epochs, batch size and shape of the schedule for all methods. "
@@ -359,6 +364,7 @@ class Request:
         "bf16.",
         recorded=True,
     )
+    # how that is computed
     teacher_outputs: str = _option(
         "",
         "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them "
@@ -383,6 +389,7 @@ class Request:
         "result's key. On a CPU the bits are the same without it.",
         recorded=True,
     )
+    # how much is trained on
     max_train_rows: int | None = _option(
         None,
         "Train on at most this many examples. They are drawn once, and are the same for every row "
@@ -414,6 +421,7 @@ class Request:
         show_default="4,000,000; 100,000 with generated sentences; of your own tasks' texts three "
         "passes, at most 4,000,000",
     )
+    # further training rows
     augment: str = _option(
         "",
         "Make more training examples for the students. masked: a masked language model replaces "
@@ -430,6 +438,7 @@ class Request:
         "teacher's own embeddings are used.",
         metavar="FILE",
     )
+    # which epoch is scored
     checkpoint: str = _option(
         "last",
         "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the "
@@ -437,6 +446,7 @@ class Request:
         "examples, scored on the other half.",
         recorded=True,
     )
+    # where and how many at a time
     threads: int = _option(
         2,
         "CPU threads of each job. Results with different numbers of threads have different keys.",
@@ -484,6 +494,7 @@ class Request:
         typed=(bool, None),
         callback=asks_no_hub,
     )
+    # what is done again although it is there
     rerun_stale: bool = _option(
         False,
         "Train again what another version of the code made: records, and the artefacts in the "
@@ -492,6 +503,7 @@ class Request:
     yes: bool = _option(False, "Start long plans without asking.", "--yes", "-y")
     retry_failed: bool = _option(False, "Train failed cells again.", run=True)
     rerun: bool = _option(False, "Train everything again. Old attempts are kept.", run=True)
+    # what a run writes besides records
     save_students: Path | None = _option(
         None,
         "Save each student that this run trains, and each teacher that it fine-tunes, as a folder "
@@ -524,6 +536,7 @@ class Request:
         "Also write files for a paper: each table as .tex (booktabs), each picture as .pdf.",
         run=True,
     )
+    # what no option asks for
     outline: bool = False
     """a teacher's configuration is enough, without weights and tokenizer: of `plan` alone"""
     held_back: bool = False
@@ -536,7 +549,7 @@ class Request:
     def __post_init__(self) -> None:
         """Values as somebody types them in Python: lists of names, folders as text, one seed,
         numbers by name."""
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = {}  # field -> its value in the form that the others expect
         # folders, one of which follows another
         own["results"] = Path(self.results)
         own["reports"] = reports_of(own["results"]) if self.reports is None else Path(self.reports)
@@ -626,6 +639,7 @@ class Request:
         Raises:
             InputError: an option, or two options together, make no sense; the message names them.
         """
+        # each option by itself, then those that belong together
         self._check_choices()
         self._check_kinds()
         self._check_ranges()
@@ -635,6 +649,7 @@ class Request:
             self.augmentation.checked()
         elif self.word_vectors is not None:
             raise InputError("--word-vectors goes with --augment masked")
+        # a file in the place of a folder would be found only when something is written
         for name in ("results", "reports"):
             folder = getattr(self, name)
             if folder.exists() and not folder.is_dir():
@@ -670,6 +685,7 @@ class Request:
         limit = self.teacher_outputs_limit
         if not limit > 0:
             raise InputError(f"--teacher-outputs-limit {limit:g}: should be above 0 gigabytes")
+        # seeds that a generator of random numbers takes, each once
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
@@ -717,6 +733,7 @@ def recipe_of(
     Raises:
         InputError: sequences were asked for that the teacher cannot read.
     """
+    # what the request says; else what the data and the task say
     recipe = Recipe(
         name=request.recipe,
         epochs=request.epochs or default_epochs,
