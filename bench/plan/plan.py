@@ -200,7 +200,7 @@ class TaskPlan:
         title = f"teacher of {self.shown}"
         if seed:
             title += f", seed {seed}"
-        # the tokenizer is said and not hashed: the base decides it
+        # the tokenizer is said besides, and is no part of the key
         said = identity | {"tokenizer": self.tokenizer}
         return Slot("teachers", digest(identity), TEACHER, title, said)
 
