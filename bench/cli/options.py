@@ -57,9 +57,8 @@ EXPERIMENT = option(
 TABLE = option("", "Use only these tables of the experiment, separated by commas.")
 
 AS_RECORDED: dict[str, Any] = dict.fromkeys(
-    ("methods", "tasks", "recipe", "numbers", "optimizer", "precision", "max_train_rows", "epochs", "augment", "augment_times",
-     "checkpoint", "teacher_outputs", "kernels", "deterministic", "threads")
-)  # fmt: skip
+    field.name for field in fields(Request) if field.metadata.get("recorded")
+)
 """Fields of a request whose values `show --why` takes from the record where nobody types them, which None says."""
 
 

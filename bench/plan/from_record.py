@@ -17,7 +17,7 @@ from bench.errors import InputError
 from bench.plan import request as requests
 from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
 from bench.plan.spelling import PACE, defaults, method_class, spell
-from bench.record.cell import FINISHED, PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
+from bench.record.cell import CHECKPOINT, FINISHED, PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
@@ -165,11 +165,11 @@ def typed_task(slug: str, task: str, cells: Iterable[Cell]) -> str:
 
 def scoring_again(cell: Cell) -> str:
     """The command that scores what a cell has trained, kept as a folder; its place is left open."""
-    words = ["python", "-m", "bench", "run", "--methods", "checkpoint:THIS-FOLDER"]
-    words += ["--tasks", typed_task(cell.data.slug, cell.tasks[0], [cell])]
-    return shlex.join(
-        [*words, *source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)]
-    )
+    words = Request(
+        methods=f"{CHECKPOINT}:THIS-FOLDER", tasks=typed_task(cell.data.slug, cell.tasks[0], [cell])
+    ).command("run", ["methods", "tasks"])
+    words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
+    return shlex.join(words)
 
 
 def source_options(slug: str, teacher: str, base: str) -> list[str]:

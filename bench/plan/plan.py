@@ -64,18 +64,26 @@ scored."""
 class TaskPlan:
     """One task: its examples and its teacher."""
 
+    # the task, and where its examples come from
     task: Task
     source: DataSource
     rule: str
     """which development rows choose the epoch that is shipped: none, ``dev`` or ``half``"""
+
+    # the teacher
     checkpoint: Checkpoint
     tokenizer: str
     """sha256 of what decides the teacher's token ids"""
     teacher: TeacherIdentity
     teacher_recipe: Recipe
+
+    # how its students are trained
     numeric: NumericIdentity
     recipe: Recipe
     mean_tokens: float
+    """tokens of a mean training example"""
+
+    # what identifies the examples
     data: DataIdentity
     """what students are trained on and scored with"""
     unaugmented_data: DataIdentity
@@ -83,9 +91,11 @@ class TaskPlan:
     revisions: dict[str, str] = field(default_factory=dict)
     """what was read of the hub -> its commit"""
     scale: TargetScale | None = None
-    """of the targets that are trained on, where they are standardised"""
+    """how the targets that are trained on are standardised; None where they are not"""
     accepts_suspect_teacher: bool = False
     """whether students learn from a tuned teacher whose labels seem to be in another order"""
+
+    # further training rows, and kept outputs of the teacher
     augmentation: Augmentation | None = None
     augmentation_identity: dict[str, Any] = field(default_factory=dict)
     """plain values whose hash is the key of the augmented rows"""
@@ -97,6 +107,7 @@ class TaskPlan:
 
     @property
     def name(self) -> str:
+        """The name of the task in keys and commands."""
         return self.task.name
 
     @property
@@ -104,15 +115,17 @@ class TaskPlan:
         """The task as people see it."""
         return shown_task(self.name, self.data.slug)
 
-    def cell(self, **own: Any) -> Cell:
-        """A cell on this task."""
-        common = {
+    def cell(self, **fields: Any) -> Cell:
+        """A cell on this task with these further fields, which may replace those of the task."""
+        of_task = {
             "tasks": (self.name,),
             "data": self.data,
             "teacher": self.teacher,
             "tokenizer": self.tokenizer,
+            "numeric": self.numeric,
+            "seed": 0,
         }
-        return Cell(**{**common, "numeric": self.numeric, "seed": 0, **own})
+        return Cell(**{**of_task, **fields})
 
     def load(self, name: str, wanted: Any) -> Split:
         """The examples of ``train`` or of an evaluation set.
@@ -123,10 +136,14 @@ class TaskPlan:
         planned = self.unaugmented_data
         split = self.source.load(self.task, wanted)
         if name == "train":
+            fingerprint = planned.train
             split = split.limited(planned.max_train_rows)
             if self.scale is not None:
                 split = self.scale.of_split(split)
-        if split.fingerprint() != (planned.train if name == "train" else planned.evaluation[name]):
+        else:
+            fingerprint = planned.evaluation[name]
+        # a file may have changed since the plan was made
+        if split.fingerprint() != fingerprint:
             raise InputError(
                 f"{self.shown}: the examples of {name} have changed since this run began; start it "
                 "again"
@@ -140,6 +157,7 @@ class TaskPlan:
 
     @cached_property
     def evaluation(self) -> dict[str, Split]:
+        """Name of each evaluation set -> its examples."""
         named = {each.name: each for each in self.task.evaluation}
         return {name: self.load(name, named[name]) for name in self.data.evaluation}
 
@@ -151,17 +169,20 @@ class TaskPlan:
         labelled = next(each for each in self.task.evaluation if each.labelled)
         if self.rule == "dev":
             return self.evaluation[labelled.name]
-        whole = self.source.source.load(self.task, labelled)  # type: ignore[attr-defined]
-        return whole.halves()[0]
+        # the other half is what this source gives as the evaluation set
+        both = self.source.source.load(self.task, labelled)  # type: ignore[attr-defined]
+        return both.halves()[0]
 
     def __getstate__(self) -> dict[str, Any]:
+        # texts do not travel: they are read again where they are needed
         texts = ("train", "evaluation", "selection_split")
         return {name: value for name, value in vars(self).items() if name not in texts}
 
     @property
     def training_rows(self) -> int:
-        """Of one epoch, with the augmented ones; at most, because duplicates are dropped."""
-        return self.data.rows["train"] * (1 + self.augmentation.times if self.augmentation else 1)
+        """Examples of one epoch, with the augmented ones; at most, as duplicates are dropped."""
+        times = self.augmentation.times if self.augmentation else 0
+        return self.data.rows["train"] * (1 + times)
 
     def teacher_slot(self, seed: int) -> Slot:
         """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
@@ -176,10 +197,12 @@ class TaskPlan:
             "seed": seed,
             "numeric": self.numeric.identity(),
         }
-        title = f"teacher of {self.shown}" + (f", seed {seed}" if seed else "")
-        return Slot(
-            "teachers", digest(identity), TEACHER, title, identity | {"tokenizer": self.tokenizer}
-        )
+        title = f"teacher of {self.shown}"
+        if seed:
+            title += f", seed {seed}"
+        # the tokenizer is said besides, and is no part of the key
+        said = identity | {"tokenizer": self.tokenizer}
+        return Slot("teachers", digest(identity), TEACHER, title, said)
 
     @property
     def augmentation_slot(self) -> Slot:
@@ -332,17 +355,17 @@ class Planned:
 
     @cached_property
     def key(self) -> str:
-        """Of the cell's record."""
+        """The key of the cell's record."""
         return record_key(self.cell)
 
     @cached_property
     def train_key(self) -> str:
+        """The key of its training, which the cells of a student of several tasks share."""
         return train_key(self.cell)
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is a student that is trained here; else a teacher or a finished checkpoint,
-        which is scored."""
+        """Whether it is a student that is trained here; else a model that is there is scored."""
         return isinstance(self.row, MethodRow)
 
     @property
@@ -369,26 +392,33 @@ Student = tuple[Planned, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One piece of work, done in one process: a folder of the cache, or the records of some
-    cells."""
+    """One piece of work, done in one process: a folder of the cache, or records of some cells."""
 
+    # what it is
     kind: str
     key: str
     title: str
     """for people"""
+
+    # what it reads and makes
     tasks: tuple[TaskPlan, ...] = ()
-    """that it reads"""
+    """the tasks whose examples it reads"""
     slot: Slot | None = None
     """the folder that it makes; None where it makes records"""
     needs: tuple[str, ...] = ()
     """keys of the steps that make what it reads"""
+
+    # what is only of steps of one kind
     artefact: ArtefactPlan | None = None
+    """the artefact that it makes"""
     seed: int = 0
-    """of a teacher"""
+    """the seed of the teacher that it tunes"""
     method: str = ""
-    """of the first row that wants a folder, for messages"""
+    """the method of the first row that wants a folder, for messages"""
     students: tuple[Student, ...] = ()
     """students, or a model that is scored, as their cells: one for each task"""
+
+    # what the schedule knows of it
     deaths: int = 0
     """how often a process that made it was ended"""
     from_scratch: bool = False
@@ -412,18 +442,19 @@ class Step:
 
     @property
     def cells(self) -> list[Planned]:
+        """The cells whose records it makes."""
         return [planned for student in self.students for planned in student]
 
     def for_students(self, students: Sequence[Student]) -> Step:
         """The same step for these students, or some of its own."""
-        needs = dict.fromkeys(
-            key for student in students for planned in student for key in planned.needs
-        )
+        # each need once, in the order in which they are asked for
+        needs: dict[str, None] = {}
         keys = []
         for student in students:
             keys.append([planned.key for planned in student])
-        key = digest(keys)
-        return replace(self, key=key, students=tuple(students), needs=tuple(needs))
+            for planned in student:
+                needs |= dict.fromkeys(planned.needs)
+        return replace(self, key=digest(keys), students=tuple(students), needs=tuple(needs))
 
 
 @dataclass(frozen=True)
@@ -473,23 +504,31 @@ def wall_seconds(
 @dataclass(repr=False)
 class Plan:
     """All cells of a request: which have a record, which are to do, and the steps that make
-    them. Trains nothing."""
+    them."""
 
+    # what was asked for, and what it comes to
     request: Request
     tasks: list[TaskPlan]
     artefacts: list[ArtefactPlan]
     """all that the rows ask for; what one is made from stands before it"""
     cells: list[Planned]
     notes: list[str] = field(default_factory=list)
+    """for a reader, a line each"""
+
+    # the work
     steps: dict[str, Step] = field(default_factory=dict)
     """all that the cells to do are made by, also steps whose folder is there, in the order in
     which one process makes them"""
     costs: dict[str, Cost] = field(default_factory=dict)
-    """of the steps that are to do, by their keys"""
+    """what the steps that are to do take, by their keys"""
+
+    # what other code made
     stale: list[Slot] = field(default_factory=list)
     """what the cells to do would take from the cache although other code made it"""
     other_code: str = ""
     """for a reader: what of the plan was not made by today's code; "" for nothing"""
+
+    # how the work is divided
     jobs_description: str = ""
     """for a reader: how the work is divided among several jobs"""
     slowed: dict[int, float] = field(default_factory=dict)
@@ -508,6 +547,7 @@ class Plan:
 
     @property
     def todo(self) -> list[Planned]:
+        """The cells that are to do."""
         return [planned for planned in self.cells if planned.is_todo]
 
     @cached_property
@@ -525,42 +565,37 @@ class Plan:
 
     @property
     def work_seconds(self) -> float:
-        """Of all steps together: of several at a time it is more than the time from begin to
-        end."""
+        """Seconds of all steps together; of several at a time more than from begin to end."""
         return sum(cost.seconds for cost in self.costs.values())
 
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
-        whole = next(
-            (
-                other
-                for other in self.steps.values()
-                if step.students and step.cells[0] in other.cells
-            ),
-            step,
-        )
-        return self.costs[step.key if step.key in self.costs else whole.key].memory
+        if step.key in self.costs:
+            return self.costs[step.key].memory
+        # a part: its students are among those of a planned step
+        first = step.cells[0]
+        whole = next(other for other in self.steps.values() if first in other.cells)
+        return self.costs[whole.key].memory
 
     @property
     def seconds(self) -> float:
-        """From begin to end, if each job that is free begins the first step that waits for
+        """Seconds from begin to end, if each free job begins the first step that waits for
         nothing."""
         seconds = {key: cost.seconds for key, cost in self.costs.items()}
         return wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
 
     @property
     def disk_bytes(self) -> int:
+        """Bytes that are kept on disk."""
         return sum(cost.disk for cost in self.costs.values())
 
     @property
     def labels(self) -> list[str]:
-        """Of the rows, in the order in which they were typed; without the teacher's."""
+        """The labels of the rows, in the order in which they were typed; without the teacher's."""
         labels = {planned.spelling: planned.cell.label for planned in self.cells}
-        return [
-            labels[spelling]
-            for spelling in parse_rows(self.request.methods).spellings
-            if spelling in labels
-        ]
+        typed = parse_rows(self.request.methods).spellings
+        return [labels[spelling] for spelling in typed if spelling in labels]
 
     def cells_of(self, task: str) -> list[Planned]:
+        """The cells on this task alone."""
         return [planned for planned in self.cells if planned.cell.tasks == (task,)]

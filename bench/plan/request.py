@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -218,7 +218,13 @@ TRACKERS = (TENSORBOARD, "wandb", "trackio")
 
 
 def _option(
-    default: Any, words: str, *names: str, typed: Any = None, run: bool = False, **more: Any
+    default: Any,
+    words: str,
+    *names: str,
+    typed: Any = None,
+    run: bool = False,
+    recorded: bool = False,
+    **more: Any,
 ) -> Any:
     """A field with its option.
 
@@ -227,10 +233,47 @@ def _option(
         typed: type and default of what is typed, where they are others; the ``callback`` makes the
             field's value of it.
         run: whether the option is of `run` alone.
+        recorded: whether a record says it, so that a verb about a record need not be told.
         more: of typer.Option.
     """
-    facts = {"words": words, "names": names, "typed": typed, "run": run, "more": more}
+    facts = {
+        "words": words,
+        "names": names,
+        "typed": typed,
+        "run": run,
+        "recorded": recorded,
+        "more": more,
+    }
     return field(default=default, metadata=facts)
+
+
+def _typed_words(option: Field[Any], value: Any) -> list[str]:
+    """How the option of a field is typed with this value; no words for one that is off or has
+    none."""
+    from bench.plan.spelling import as_typed  # what --help does not need
+
+    facts = option.metadata
+    name = facts["names"][0] if facts["names"] else _typed_option(option.name)
+    name = name.partition("/")[0]
+    # flags, and options that are left out
+    if value is None or value is False or value in ("", ()):
+        return []
+    if value is True:
+        return [name]
+    # one value
+    if option.name == "jobs":
+        return [name, AUTO if value == 0 else str(value)]
+    if not isinstance(value, tuple):
+        return [name, as_typed(value)]
+    # several values: pairs are NAME=VALUE; the option is repeated, or takes them with commas
+    texts = ["=".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value]
+    is_repeated = facts["typed"] and facts["typed"][0] == list[str] | None
+    if not is_repeated:
+        return [name, ",".join(texts)]
+    words = []
+    for text in texts:
+        words += [name, text]
+    return words
 
 
 def _several(values: str | Path | Iterable[object] | None) -> tuple[str, ...]:
@@ -249,18 +292,21 @@ def _comma_joined(values: str | Path | Iterable[object]) -> str:
 class Request:
     """The arguments of ``bench run``; also those of ``bench.api.run`` in Python."""
 
+    # which rows on which tasks
     methods: str = _option(
         "all",
         "Rows, separated by commas; or `all`. A row is a method name, with settings "
         "(name:setting=value), dropped losses (name:-term) or its ablation rows (name:ablate); "
         "+int8 behind it scores it in 8 bits too. `list` shows the names. checkpoint:FOLDER and "
         "predictions:FOLDER are finished: they are scored, not trained.",
+        recorded=True,
     )
     tasks: str = _option(
         "glue",
         "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with "
         "the same, or a FILE.toml.",
+        recorded=True,
     )
     metric: tuple[str, ...] = _option(
         (),
@@ -276,6 +322,7 @@ class Request:
     seeds: tuple[int, ...] = _option(
         (0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds
     )
+    # examples and teacher, and where results are kept
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
     teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
     results: Path = _option(Path("results/runs"), "Folder of the records.")
@@ -285,10 +332,12 @@ class Request:
         typed=(Path | None, None),
         show_default="reports/ and the name of the folder of records",
     )
+    # how students are trained
     recipe: str = _option(
         "common",
         "common: the same epochs, batch size and shape of the schedule for all methods. "
         "paper: the numbers of each method's paper.",
+        recorded=True,
     )
     numbers: tuple[tuple[str, int], ...] = _option(
         (),
@@ -299,6 +348,7 @@ class Request:
         "--set",
         metavar="NAME=NUMBER",
         typed=(list[str] | None, None),
+        recorded=True,
     )
     optimizer: str | None = _option(
         None,
@@ -306,18 +356,22 @@ class Request:
         "recipe were chosen with the first one; pace= in a row multiplies them. It goes with the "
         "common recipe only: a paper's recipe names its own optimisers.",
         show_default="adamw",
+        recorded=True,
     )
     precision: str = _option(
         "fp32",
         "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or "
         "bf16.",
+        recorded=True,
     )
+    # how that is computed
     teacher_outputs: str = _option(
         "",
         "Compute the teacher's outputs once, keep them in a file as fp32 or fp16, and read them "
         "in every epoch. Without the option the teacher's forward pass runs in every step.",
         metavar="FORMAT",
         show_default=False,
+        recorded=True,
     )
     teacher_outputs_limit: float = _option(
         20.0, "The largest such file, in gigabytes for each task.", metavar="GB"
@@ -326,17 +380,21 @@ class Request:
         EXACT,
         "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the "
         "last digits differ. Results with fast have keys and row names of their own.",
+        recorded=True,
     )
     device: str = _option("auto", "Device to compute on: auto, cpu, cuda, mps ...")
     deterministic: bool = _option(
         False,
         "On a GPU, use only kernels that give the same bits each time: slower. It is part of a "
         "result's key. On a CPU the bits are the same without it.",
+        recorded=True,
     )
+    # how much is trained on
     max_train_rows: int | None = _option(
         None,
         "Train on at most this many examples. They are drawn once, and are the same for every row "
         "and seed.",
+        recorded=True,
     )
     epochs: float | None = _option(
         None,
@@ -344,6 +402,7 @@ class Request:
         "preparatory ones. It goes with the common recipe only: a paper's recipe has its own "
         "number of epochs.",
         show_default="3",
+        recorded=True,
     )
     corpus: tuple[str, ...] = _option(
         (),
@@ -362,30 +421,38 @@ class Request:
         show_default="4,000,000; 100,000 with generated sentences; of your own tasks' texts three "
         "passes, at most 4,000,000",
     )
+    # further training rows
     augment: str = _option(
         "",
         "Make more training examples for the students. masked: a masked language model replaces "
         "words (Jiao et al. 2020). rules: words are hidden or replaced by rules (Tang et al. "
         "2019).",
+        recorded=True,
     )
-    augment_times: int = _option(10, "At most this many new examples for each training example.")
+    augment_times: int = _option(
+        10, "At most this many new examples for each training example.", recorded=True
+    )
     word_vectors: Path | None = _option(
         None,
         "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
         "teacher's own embeddings are used.",
         metavar="FILE",
     )
+    # which epoch is scored
     checkpoint: str = _option(
         "last",
         "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the "
         "examples that are scored; the report says so. best-on-half: chosen on one half of these "
         "examples, scored on the other half.",
+        recorded=True,
     )
+    # where and how many at a time
     threads: int = _option(
         2,
         "CPU threads of each job. Results with different numbers of threads have different keys.",
         show_default="1, or 2 with --jobs 1",
         typed=(int | None, None),
+        recorded=True,
     )
     jobs: int = _option(
         1,
@@ -427,6 +494,7 @@ class Request:
         typed=(bool, None),
         callback=asks_no_hub,
     )
+    # what is done again although it is there
     rerun_stale: bool = _option(
         False,
         "Train again what another version of the code made: records, and the artefacts in the "
@@ -435,6 +503,7 @@ class Request:
     yes: bool = _option(False, "Start long plans without asking.", "--yes", "-y")
     retry_failed: bool = _option(False, "Train failed cells again.", run=True)
     rerun: bool = _option(False, "Train everything again. Old attempts are kept.", run=True)
+    # what a run writes besides records
     save_students: Path | None = _option(
         None,
         "Save each student that this run trains, and each teacher that it fine-tunes, as a folder "
@@ -468,6 +537,7 @@ class Request:
         "picture as .pdf.",
         run=True,
     )
+    # what no option asks for
     outline: bool = False
     """a teacher's configuration is enough, without weights and tokenizer: of `plan` alone"""
     held_back: bool = False
@@ -482,7 +552,7 @@ class Request:
     def __post_init__(self) -> None:
         """Values as somebody types them in Python: lists of names, folders as text, one seed,
         numbers by name."""
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = {}  # field -> its value in the form that the others expect
         # folders, one of which follows another
         own["results"] = Path(self.results)
         own["reports"] = reports_of(own["results"]) if self.reports is None else Path(self.reports)
@@ -535,12 +605,44 @@ class Request:
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
         return () if asked == (SAMPLE,) else asked
 
+    def command(self, verb: str = "run", names: Sequence[str] = ()) -> list[str]:
+        """The words of the command that asks for this request.
+
+        Args:
+            names: of the fields that are typed, in this order; without them all whose values are
+                not what the command line takes where nobody types them.
+        """
+        options = {each.name: each for each in fields(self) if each.metadata}
+        words = ["python", "-m", "bench", verb]
+        if not self.methods:
+            words += ["--only", "teachers"]
+        for name in names or options:
+            typed = _typed_words(options[name], getattr(self, name))
+            if names or not self._is_usual(name, typed):
+                words += typed
+        return words
+
+    def _is_usual(self, name: str, typed: list[str]) -> bool:
+        """Whether the command line takes the same value of a field where nobody types it.
+
+        Args:
+            typed: the words of the field's option.
+        """
+        if name == "reports":
+            return self.reports == reports_of(self.results)
+        option = next(each for each in fields(self) if each.name == name)
+        usual = option.default
+        if option.metadata["typed"]:
+            _, usual = option.metadata["typed"]
+        return typed == _typed_words(option, usual)
+
     def checked(self) -> Request:
         """This request itself.
 
         Raises:
             InputError: an option, or two options together, make no sense; the message names them.
         """
+        # each option by itself, then those that belong together
         self._check_choices()
         self._check_kinds()
         self._check_ranges()
@@ -550,6 +652,7 @@ class Request:
             self.augmentation.checked()
         elif self.word_vectors is not None:
             raise InputError("--word-vectors goes with --augment masked")
+        # a file in the place of a folder would be found only when something is written
         for name in ("results", "reports"):
             folder = getattr(self, name)
             if folder.exists() and not folder.is_dir():
@@ -585,6 +688,7 @@ class Request:
         limit = self.teacher_outputs_limit
         if not limit > 0:
             raise InputError(f"--teacher-outputs-limit {limit:g}: should be above 0 gigabytes")
+        # seeds that a generator of random numbers takes, each once
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or not 0 <= min(self.seeds) <= max(self.seeds) < 2**63:
             raise InputError("--seeds: give different whole numbers from 0 on, like 0,1,2")
@@ -632,6 +736,7 @@ def recipe_of(
     Raises:
         InputError: sequences were asked for that the teacher cannot read.
     """
+    # what the request says; else what the data and the task say
     recipe = Recipe(
         name=request.recipe,
         epochs=request.epochs or default_epochs,

@@ -72,11 +72,12 @@ def _recipe(plan: Plan) -> str:
     """The recipe of the students, with optimisers other than AdamW, and the machine's part of
     it."""
     request = plan.request
-    # chosen for all, or those of papers with their rows and stages
+    # one that was chosen for all
     optimizers: dict[str, None] = {}
     for task in plan.tasks:
         if task.recipe.optimizer != ADAMW:
             optimizers[task.recipe.optimizer] = None
+    # those of papers, with their rows and stages
     for planned in plan.cells:
         for stage, name in planned.cell.recipe.get("stage_optimizers", ()):
             optimizers[f"{planned.cell.label} {stage} {name}"] = None
@@ -104,6 +105,7 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
     for planned in plan.cells_of(task.name):
         if planned.is_todo:
             names[planned.cell.label + (PLUS_INT8 if planned.in_8_bits else "")] = None
+    # the largest group that one pass of the teacher serves
     taught = 0
     for step in plan.todo_steps:
         if step.kind == STUDENTS_STEP and step.tasks == (task,):
@@ -115,6 +117,7 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
 
 def _estimate(plan: Plan) -> list[str]:
     """Time and disk, what takes the time, and how to be shorter."""
+    # of several jobs also what they do together
     took = duration(plan.seconds)
     work = ""
     if plan.request.jobs > 1:
@@ -140,6 +143,7 @@ def _artefacts(plan: Plan) -> list[str]:
     It is there, is made, or is left alone because all records made from it are there. Those of one
     name that are a task's own have one line.
     """
+    # a line without its tasks -> its tasks
     tasks: dict[tuple[str, str, str], dict[str, None]] = {}
     for entry in plan.artefacts:
         if not entry.artefact.is_kept:
@@ -187,6 +191,7 @@ def shares(plan: Plan) -> list[str]:
     work = plan.work_seconds
     if work < WORTH_SAYING_SECONDS:
         return []
+    # the longest by their names, the others as one
     listed = sorted(parts_of(plan).items(), key=lambda item: -item[1])
     named = listed if len(listed) <= MOST_PARTS else listed[: MOST_PARTS - 1]
     rest = sum(seconds for _, seconds in listed[len(named) :])
@@ -203,6 +208,7 @@ def shorter(plan: Plan) -> list[str]:
     """
     tips = []
     work = plan.work_seconds
+    # kept outputs of the teachers
     saved = seconds_saved_by_outputs(plan)
     if saved > max(WORTH_SAVING * work, WORTH_A_TIP_SECONDS):
         tips.append(
@@ -210,6 +216,7 @@ def shorter(plan: Plan) -> list[str]:
             f"{duration(saved)} of work ({saved / work:.0%}); its results are other records, which "
             "may differ in the last digits"
         )
+    # less text
     trained = [entry for entry in plan.artefacts if entry.key in plan.costs and entry.stages]
     budget = max((entry.text.budget for entry in trained if entry.text is not None), default=0)
     on_text = sum(plan.costs[entry.key].seconds for entry in trained)
@@ -244,6 +251,7 @@ def precisions(plan: Plan) -> list[str]:
     for name in ("fp32", *known):
         in_format = replace(request, precision=name)
         seconds[name] = sum(seconds_of(in_format, each) for each in passes)
+    # measuring a format has switched it on
     choose_products(torch.device("cuda" if request.device == AUTO else request.device), "fp32")
 
     usual = seconds["fp32"]
@@ -259,6 +267,7 @@ def as_json(plan: Plan) -> dict[str, object]:
     """The same for programs: the cells, and the steps that are to do, in the order in which one
     process makes them."""
     todo = {step.key for step in plan.todo_steps}
+    # the cells, each with its state
     cells = []
     for planned in plan.cells:
         cells.append(
@@ -272,6 +281,7 @@ def as_json(plan: Plan) -> dict[str, object]:
                 "code": planned.code_state,
             }
         )
+    # the steps, each with what it takes and those that it waits for
     steps = []
     for step in plan.todo_steps:
         cost = plan.costs[step.key]

@@ -45,6 +45,7 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
     examples = sum(rows[cells[0].cell.tasks[0]] for cells in alone)
     a_part = math.ceil(examples / parts)
 
+    # models that are there are scored, then students are trained, task by task
     for task in plan.tasks:
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
@@ -55,6 +56,7 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
         for students in _alike(alone, task):
             for group in _even_groups(students, size):
                 steps.add_records(STUDENTS_STEP, group, [group[0][0].own_task or task])
+    # a student of several tasks has a step of its own
     for cells in trainings:
         if cells[0].cell.together:
             steps.add_records(STUDENTS_STEP, [cells], plan.tasks)
@@ -108,9 +110,11 @@ class _Steps:
     ) -> None:
         """Enter the step that makes the records of these students, or of one model that is
         scored."""
+        # what its cells read is entered before it
         for cells in students:
             for task, planned in zip(tasks, cells, strict=True):
                 planned.needs = tuple(self._needs_of(planned, task))
+        # a title for people
         cells_of_title = [student[0].cell for student in students]
         labels = ", ".join(cell.label for cell in cells_of_title)
         title = f"{'+'.join(task.shown for task in tasks)}: {labels}"
@@ -162,8 +166,10 @@ class _Steps:
     def _artefact(self, entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         """An artefact; where it is a view of its one input, what makes that."""
         needs: list[str] = []
+        # the teachers whose weights or answers it is made from
         for seed in entry.teacher_seeds:
             needs += self._teacher(task, seed, method)
+        # the examples, and other artefacts
         if any(source.kind == "train" for source in entry.sources):
             needs += self._augmentation(task, method)
         for part in entry.parts.values():
@@ -217,6 +223,7 @@ def keep_pretraining(plan: Plan) -> Plan:
         raise InputError(
             f"--methods {plan.request.methods}: none of these rows has a pre-training on text"
         )
+    # a step of a task's own reads a task
     steps = {}
     for step in plan.todo_steps:
         if step.kind == ARTEFACT_STEP and not step.tasks:

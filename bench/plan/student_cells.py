@@ -56,6 +56,7 @@ def student_cells(
         of_full = suffixes[1:] if search else suffixes
         ablation_of = "".join([row.ablation_of, *of_full])
 
+    # a cell for each seed and task; those of several tasks name one another
     partners = tuple(map(_partner, tasks)) if several else ()
     cells = []
     for seed in request.seeds:
@@ -122,6 +123,7 @@ def _recipe(row: MethodRow, tasks: Sequence[TaskPlan], request: Request) -> Reci
         stages = row.stages(setup_of(tasks, {}))
         by_stages = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
 
+    # the learning rate follows what the student begins as, and the pace of its row
     recipes = []
     for task in tasks:
         config = task.checkpoint.config
@@ -169,6 +171,7 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     """
     from methods.core.artefacts import TeacherWeights
 
+    # a student cut out of its teacher, or one that is wide enough
     widths = [artefact.encoder_width(teacher) for artefact in artefacts]
     cut = any(isinstance(artefact, TeacherWeights) for artefact in artefacts)
     return cut or any(width >= WIDE for width in widths if width is not None)
@@ -186,6 +189,7 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
         raise InputError(
             f"{row.spelling}: an encoder of its own goes without a teacher, on one task"
         )
+    # what it begins with
     artefacts = row.method.requires(tasks[0].checkpoint.config)
     _check_ensemble(row, tasks, artefacts)
     if row.stage_overrides and tasks[0].recipe.name != PAPER:
@@ -194,6 +198,7 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
             f"{row.spelling}: numbers of a stage ({numbers}) go with --recipe paper; with --recipe "
             "common one schedule serves all rows"
         )
+    # what it answers, and how each of its students is trained
     _check_answers(row, tasks)
     students = [tasks] if row.method.multitask else [[task] for task in tasks]
     for together in students:
@@ -249,10 +254,12 @@ def _check_student(
     Raises:
         ValueError, CellError: its stages, or those of what it begins with, do not allow it.
     """
+    # its stages have a length and terms to train by
     setup = setup_of(tasks, {})
     stages = row.stages(setup)
     recipe = tasks[0].recipe
     schedule_stages(stages, row.dropped, recipe, *(len(task.train) for task in tasks))
+    # a pace that no stage would read
     has_own_rates = all("learning_rate" in stage.paper for stage in stages)
     if recipe.name == PAPER and row.pace != 1 and has_own_rates:
         typed = ", ".join(f":{stage.name}.learning_rate=" for stage in stages)
@@ -260,6 +267,7 @@ def _check_student(
             "pace= changes nothing with --recipe paper, where stages have their own rates; type "
             f"{typed}"
         )
+    # the teacher has what its terms read, and those of the artefacts that it begins with
     earlier = [stage for artefact in artefacts for stage in artefact.stages(setup)]
     for task in tasks:
         config = task.checkpoint.config

@@ -83,9 +83,8 @@ def _for_a_real_answer(group: ReportGroup, kept: Sequence[str], request: Request
     if group.writes:
         return [text]
     text += " For a real answer plan the same rows on GLUE with BERT-base; the plan says how long it takes."
-    words = ["python", "-m", "bench", "plan", "--methods", request.methods]
-    words += ["--tasks", request.tasks, "--data", HUB, "--teacher", HUB_TEACHER]
-    words += ["--seeds", "0,1,2"]
+    real = replace(request, data=HUB, teacher=HUB_TEACHER, seeds=(0, 1, 2))
+    words = real.command("plan", ["methods", "tasks", "data", "teacher", "seeds"])
     return [textwrap.fill(text, TERMINAL), f"next: {shlex.join(words)}"]
 
 
