@@ -230,12 +230,14 @@ def _score(cell: TableCell, marks: Iterable[str]) -> LatexCell:
 
 
 def _size(cell: TableCell, form: str, unit: str) -> LatexCell:
-    """A size, or the range of those of several models."""
+    """A size, or the range of those of several models; two digits of what is less than 1."""
     if cell.value is not None:
-        return LatexCell(f"{cell.value:{form}}{unit}")
-    if cell.low is None or cell.high is None:
+        ends = [cell.value]
+    elif cell.low is not None and cell.high is not None:
+        ends = [cell.low, cell.high]
+    else:
         return LatexCell(cell.text)
-    return LatexCell(f"{cell.low:{form}}–{cell.high:{form}}{unit}")
+    return LatexCell("–".join(f"{end:{form if end >= 1 else '.2g'}}" for end in ends) + unit)
 
 
 def _with_interval(cell: TableCell, form: str) -> LatexCell:
