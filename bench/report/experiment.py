@@ -28,7 +28,7 @@ from bench.report.file_names import (
     table_names,
 )
 from bench.report.groups import ReportGroup, groups
-from bench.report.latex import LatexTable
+from bench.report.latex import LatexTable, tex
 from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
 from bench.report.render import remove_stale_files, write_tables
@@ -215,7 +215,9 @@ def _write(
                 name = fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
                 files[name] = table
                 if latex and ending == "":
-                    papers[name] = _for_paper(section, part, tables, settings)
+                    paper = _for_paper(section, part, tables, settings)
+                    caption = f"{tex(heading)}. {paper.caption}"
+                    papers[name] = replace(paper, caption=caption, label=name)
         page.append(
             Section(
                 heading,

@@ -1,4 +1,4 @@
-"""A table as a paper has it: LaTeX with ``booktabs``, in one block that fits ACL's and NeurIPS' text.
+"""A table as a paper has it: LaTeX with ``booktabs``, in one block that fits ACL and NeurIPS.
 
 A template (``page/table.tex``) has the shape of the float. What is here escapes text, estimates how
 wide each column is printed, and chooses the type in which the table fits. No torch, no clock.
@@ -62,7 +62,7 @@ TEXT_WIDTH = 394.0
 """Points that a table may have: the text of NeurIPS (5.5 in), less 3. In ACL's text (16 cm) type is
 larger by an eighth, and it is wider by more."""
 COLUMN_WIDTH = 188.0
-"""Points of a table that stays in a column of ACL (7.7 cm), where its type is larger by an eighth."""
+"""Points of a table that stays in a column of ACL (7.7 cm), in type larger by an eighth."""
 NARROWEST_NAMES = 90.0
 """Points of the column of names where names are broken into lines."""
 MOST_ROWS = 40
@@ -184,7 +184,7 @@ class Typeset:
 
 
 def tex(text: str) -> str:
-    """Plain text as LaTeX on one line: nothing in it is a command, and a negative number has a minus."""
+    """Plain text as LaTeX on one line: nothing is a command, a negative number has a minus."""
     return NEGATIVE.sub("$-$", flat(text).translate(SPECIAL))
 
 

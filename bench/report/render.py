@@ -48,43 +48,48 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
         notes: the footnotes of all tables so far, to which those of this one are added.
     """
     notes = Footnotes() if notes is None else notes
-
-    def text(cell: TableCell) -> str:
-        marked = " ".join([cell.text, *(f"[{notes.number(note)}]" for note in cell.footnotes)])
-        return f"**{marked}**" if cell.bold else marked
-
-    rows = [[text(cell) for cell in line.all_cells] for line in table.lines]
-    widths = [
-        max(map(len, map(escaped, column))) for column in zip(table.header, *rows, strict=True)
-    ]
-    blocks = [range(len(widths))] if table.width is None else _blocks(table, widths, table.width)
-
-    def picked(cells: Sequence[str], block: Sequence[int]) -> list[str]:
-        return [cells[i] for i in block]
-
-    return "\n\n".join(
-        github(
-            [picked(row, block) for row in rows],
-            picked(table.header, block),
-            picked(table.sides, block),
-        )
-        for block in blocks
-    )
+    rows = [[_marked(cell, notes) for cell in line.all_cells] for line in table.lines]
+    blocks = [list(range(len(table.columns)))]
+    if table.width is not None:
+        blocks = _blocks(table, rows, table.width)
+    parts = []
+    for block in blocks:
+        shown = [[row[i] for i in block] for row in rows]
+        header = [table.header[i] for i in block]
+        sides = [table.sides[i] for i in block]
+        parts.append(github(shown, header, sides))
+    return "\n\n".join(parts)
 
 
-def _blocks(table: Table, widths: Sequence[int], most: int, between: int = 3) -> list[list[int]]:
-    """The numbers of the columns in each block: the first column in all of them, and as many others as fit.
+def _marked(cell: TableCell, notes: Footnotes) -> str:
+    """The text of a cell with the numbers of its footnotes, bold if the cell is."""
+    marks = [f"[{notes.number(note)}]" for note in cell.footnotes]
+    text = " ".join([cell.text, *marks])
+    return f"**{text}**" if cell.bold else text
+
+
+BETWEEN = 3
+"""Characters between two columns."""
+
+
+def _blocks(table: Table, rows: Sequence[Sequence[str]], most: int) -> list[list[int]]:
+    """The numbers of the columns in each block: the first one in all, and as many others as fit.
 
     Args:
-        widths: characters of each column.
+        rows: texts of the cells.
         most: characters of a line.
-        between: characters between two columns.
     """
+    widths = []
+    for column in zip(table.header, *rows, strict=True):
+        widths.append(BETWEEN + max(len(escaped(text)) for text in column))
     blocks: list[list[int]] = [[0]]
     for i in range(1, len(widths)):
-        if len(blocks[-1]) > 1 and 1 + sum(widths[j] + between for j in (*blocks[-1], i)) > most:
-            held = [blocks[-1].pop()] if table.columns[i].beside and len(blocks[-1]) > 2 else []
-            blocks.append([0, *held])
+        block = blocks[-1]
+        width = 1 + sum(widths[j] for j in block) + widths[i]
+        if len(block) > 1 and width > most:
+            # a column that stays beside the one before it takes that along
+            takes_along = table.columns[i].beside and len(block) > 2
+            blocks.append([0, block.pop()] if takes_along else [0])
         blocks[-1].append(i)
     return blocks
 
@@ -95,19 +100,18 @@ def github(rows: Sequence[Sequence[str]], header: Sequence[str], sides: Sequence
     Args:
         sides: ``left`` or ``right``, of each column or of all.
     """
-    columns = [[escaped(text) for text in column] for column in zip(header, *rows, strict=True)]
-    sizes = [max(3, *map(len, column)) for column in columns]
-    is_left = [
-        side == "left" for side in ([sides] * len(header) if isinstance(sides, str) else sides)
-    ]
-    rule = [
-        "-" * (size + 2) if left else "-" * (size + 1) + ":"
-        for size, left in zip(sizes, is_left, strict=True)
-    ]
-    aligned = [
-        [text.ljust(size) if left else text.rjust(size) for text in column]
-        for column, size, left in zip(columns, sizes, is_left, strict=True)
-    ]
+    of_column = [sides] * len(header) if isinstance(sides, str) else sides
+    aligned = []
+    rule = []
+    for column, side in zip(zip(header, *rows, strict=True), of_column, strict=True):
+        texts = [escaped(text) for text in column]
+        size = max(3, *map(len, texts))
+        if side == "left":
+            aligned.append([text.ljust(size) for text in texts])
+            rule.append("-" * (size + 2))
+        else:
+            aligned.append([text.rjust(size) for text in texts])
+            rule.append("-" * (size + 1) + ":")
     head, *lines = [f"| {' | '.join(cells)} |" for cells in zip(*aligned, strict=True)]
     return "\n".join([head, f"|{'|'.join(rule)}|", *lines])
 

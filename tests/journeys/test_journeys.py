@@ -238,14 +238,13 @@ def test_a_method_in_a_file(bench):
     assert len(scores) == 3
     assert len(ablation) == 1
     assert (scores["count"] == 2).all()
-    (main,) = Path("reports/runs").rglob("accuracy.tex")
-    (ablations,) = Path("reports/runs").rglob("variants-and-ablations.tex")
+    (latex,) = Path("reports/runs").rglob("accuracy.tex")
+    # a long name may be broken behind a setting
+    lines = latex.read_text().replace(r"\hspace{0pt}", "").splitlines()
     for name, score in scores["mean"].items():
         row = str(name).replace("_", r"\_")
-        file = ablations if name in ablation else main
-        lines = file.read_text().replace(r"\hspace{0pt}", "").splitlines()
         (line,) = [line for line in lines if f"{row} &" in line]
-        assert file is ablations or f"{score:.1f}" in line, (name, score)
+        assert f"{score:.1f}" in line, (name, score)
 
 
 def data_set_of_the_hub(folder: str) -> list[tuple[str, int]]:

@@ -56,6 +56,22 @@ def test_rows_stand_in_the_order_of_the_table_with_and_without_intervals(answere
         assert [name for line in lines if (name := line.split(",")[0]) in order] == rows
 
 
+@pytest.mark.parametrize("show", ["differences", "reappearance"])
+def test_each_table_is_one_of_a_paper_with_its_name_and_order(show, answered_store, tmp_path):
+    records, order = list(answered_store.records()), ["microbert", "kd", "finetune"]
+    section = PaperTable("my table", show, {r.key: {} for r in records}, order)
+    typed = (tmp_path / "e.toml", "", "")
+    (report,) = write_experiment("A paper", [section], answered_store, tmp_path / "p", True, typed)
+    (file,) = report.parent.glob("tables/*.tex")
+    latex = file.read_text()
+    assert r"\label{tab:my-table}" in latex
+    assert r"\caption{My table. Re" in latex
+    if show == "differences":
+        names = [line.split(" & ")[0] for line in latex.splitlines() if line.endswith(r" \\")]
+        assert [name for name in names if name.partition("\\")[0] in order][1:] == order[1:]
+        assert "worse than microbert" in latex
+
+
 def test_a_paper_may_call_a_row_what_it_likes_and_its_intervals_stay(answered_store, tmp_path):
     """Planted before: the draws were named by the label, so that another word for a row moved its interval."""
     records, numbers = list(answered_store.records()), set()

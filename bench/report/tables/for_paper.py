@@ -86,39 +86,19 @@ def main_table(
     """
     lines = {line.label: line for line in scores.lines}
     signs = _signs(group, tested)
-    further = _further(group)
     remarks = _remarks(group, rows)
-
-    def row(label: str) -> list[LatexCell]:
-        """The teacher's row, a student's, or that of the best constant prediction."""
-        cells = dict(zip(scores.header[1:], lines[label].cells, strict=True))
-        printed = [_name(group, label, remarks)]
-        for column in group.columns:
-            cell = cells[column.title]
-            marks = [signs.get((label, column.title), "")]
-            if cell.value is not None and group.suspicions.get((label, column)):
-                marks.append(SUSPECT)
-            if group.lacks_seeds(label, column):
-                marks.append(FEWER_SEEDS)
-            printed.append(_score(cell, marks))
-        if len(group.columns) > 1:
-            mean = cells[f"mean of {len(group.averaged)}"]
-            printed.append(_score(mean, [signs.get((label, MEAN), "")]))
-        for title, (form, unit) in further.items():
-            printed.append(_size(cells[title], form, unit))
-        return printed
-
+    blocks = []
+    shown: list[Line] = []
     # the teacher above the students, and the best constant prediction below them
-    labels = [
-        [label for label in block if label in lines]
-        for block in ([TEACHER], rows, [group.baseline_name])
-    ]
-    blocks = [list(map(row, block)) for block in labels if block]
+    for labels in ([TEACHER], rows, [group.baseline_name]):
+        block = [lines[label] for label in labels if label in lines]
+        shown += block
+        if block:
+            blocks.append([_main_row(group, scores, line, signs, remarks) for line in block])
     columns = [LatexColumn("System", is_left=True), *_tasks(group)]
     if len(group.columns) > 1:
         columns.append(LatexColumn("Avg.", _on_average(group)))
-    columns += [_head(title) for title in further]
-    shown = [lines[label] for block in labels for label in block]
+    columns += [_head(title) for title in _further(group)]
     return LatexTable(
         columns,
         blocks,
@@ -127,6 +107,27 @@ def main_table(
         [*_notes_on_scores(group, blocks, tested), *_notes_on_rows(remarks)],
         _comments(paper, scores, shown),
     )
+
+
+def _main_row(
+    group: ReportGroup, scores: Table, line: Line, signs: Signs, remarks: Mapping[str, str]
+) -> list[LatexCell]:
+    """A line of the report's scores as a row of the main table."""
+    cells = dict(zip(scores.header[1:], line.cells, strict=True))
+    row = [_name(group, line.label, remarks)]
+    for column in group.columns:
+        marks = [signs.get((line.label, column.title), "")]
+        if group.values(line.label, column) and group.suspicions.get((line.label, column)):
+            marks.append(SUSPECT)
+        if group.lacks_seeds(line.label, column):
+            marks.append(FEWER_SEEDS)
+        row.append(_score(cells[column.title], marks))
+    if len(group.columns) > 1:
+        mean = cells[f"mean of {len(group.averaged)}"]
+        row.append(_score(mean, [signs.get((line.label, MEAN), "")]))
+    for title, (form, unit) in _further(group).items():
+        row.append(_size(cells[title], form, unit))
+    return row
 
 
 def retention(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
@@ -230,12 +231,14 @@ def _score(cell: TableCell, marks: Iterable[str]) -> LatexCell:
 
 
 def _size(cell: TableCell, form: str, unit: str) -> LatexCell:
-    """A size, or the range of those of several models."""
+    """A size, or the range of those of several models; two digits of what is less than 1."""
     if cell.value is not None:
-        return LatexCell(f"{cell.value:{form}}{unit}")
-    if cell.low is None or cell.high is None:
+        ends = [cell.value]
+    elif cell.low is not None and cell.high is not None:
+        ends = [cell.low, cell.high]
+    else:
         return LatexCell(cell.text)
-    return LatexCell(f"{cell.low:{form}}–{cell.high:{form}}{unit}")
+    return LatexCell("–".join(f"{end:{form if end >= 1 else '.2g'}}" for end in ends) + unit)
 
 
 def _with_interval(cell: TableCell, form: str) -> LatexCell:
@@ -291,7 +294,7 @@ def _name(group: ReportGroup, label: str, remarks: Mapping[str, str] | None = No
 
 
 def name_in_paper(group: ReportGroup, label: str) -> str:
-    """The name of a row in a paper: the caption says that all rows are tuned, a name that some are."""
+    """The name of a row in a paper: the caption says that all are tuned, a name that it is."""
     if label in group.names:
         return group.names[label]
     return TUNED.sub("" if _trials(group) else " (tuned)", group.called(label))
