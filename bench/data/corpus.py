@@ -1,5 +1,4 @@
-"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's.
-"""
+"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's."""
 
 from __future__ import annotations
 

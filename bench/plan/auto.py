@@ -75,9 +75,9 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
     return replace(request, notes=(*request.notes, note))
 
 
-def _fewer(request: Request) -> dict[str, int]:
+def _fewer(request: Request) -> dict[str, Any]:
     """Limits of a first look at generated data, where the user typed none."""
-    fewer = {}
+    fewer: dict[str, Any] = {}
     if request.max_train_rows is None:
         fewer["max_train_rows"] = FEWER_ROWS
     if request.corpus_tokens is None and not request.texts:

@@ -325,9 +325,11 @@ def _remarks(group: ReportGroup, rows: Sequence[str]) -> dict[str, str]:
 
 def _signs(group: ReportGroup, tested: Table | None) -> Signs:
     """The signs of a table of differences."""
-    titles = [column.title for column in group.columns]
     signs: dict[tuple[str, str], str] = {}
-    for line in tested.lines if tested else ():
+    if tested is None:
+        return signs
+    titles = [column.title for column in group.columns]
+    for line in tested.lines:
         for title, cell in zip(tested.header[1:], line.cells, strict=True):
             if sign := SIGNS.get(cell.verdict):
                 signs[line.label, title if title in titles else MEAN] = sign
