@@ -1,7 +1,8 @@
-"""The sample suite: nine GLUE-shaped tasks, unlabelled lines and pairs of sentences, that come with the package.
+"""The sample suite: nine GLUE-shaped tasks, unlabelled lines and pairs of sentences.
 
-All of it is generated, with labels true by construction; it is not GLUE, and no table may say so. It
-is there so that the whole way from data to report runs on a machine without a network.
+It comes with the package. All of it is generated, with labels true by construction; it is not GLUE,
+and no table may say so. It is there so that the whole way from data to report runs on a machine
+without a network.
 ``docs/tools/sample_suite.py`` made it, and says by which rules.
 """
 
@@ -41,7 +42,7 @@ def _columns(name: str) -> dict[str, list]:
 
 @lru_cache
 def examples() -> Mapping[tuple[str, str], tuple[SampleExample, ...]]:
-    """Configuration and split, in the hub's names -> its examples; no sentence (pair) occurs twice."""
+    """Configuration and split, in the hub's names -> its examples: none occurs twice."""
     columns = _columns(EXAMPLES)
     of_split: dict[tuple[str, str], list[SampleExample]] = {}
     for config, split, first, second, label in zip(*columns.values(), strict=True):

@@ -1,4 +1,4 @@
-"""Where examples come from: the sample suite, a user's files, a folder in the hub's layout, the hub."""
+"""Where examples come from: the sample suite, a user's files, a folder, the hub."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Sample(DataSource):
     def load(self, task: Task, wanted: str | EvaluationSet) -> Split:
         if not self.has(task, wanted):
             raise InputError(
-                f"--data sample: the sample suite has no {task.name}; use hub, or a folder with its files"
+                f"--data sample: the sample suite has no {task.name}; "
+                "use hub, or a folder with its files"
             )
         config, split, labelled = _place(task, wanted)
         if task.writes:
