@@ -70,6 +70,7 @@ def plan_outputs(
     Raises:
         InputError: they need more room than the limit.
     """
+    # a file for each task, with what its students read
     for task in tasks:
         taps: Taps = frozenset()
         for planned in cells:

@@ -208,8 +208,10 @@ def _recipes(
 ) -> tuple[Recipe, Recipe]:
     """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own
     fine-tuning."""
+    # the students': what the request says
     longest = longest_input(checkpoint.config)
     recipe = recipe_of(request, source.epochs, longest, task.max_length)
+    # the teacher's: its numbers are no one's choice
     plain = recipe_of(
         replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length
     )
@@ -282,6 +284,7 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     from bench.data.encoding import encode
     from bench.data.vocabulary import refuse_segments_without_rows
 
+    # without a tokenizer words are counted
     some = split.limited(256)
     if checkpoint.outline:
         texts = [*some.first, *(some.second or ())]
@@ -322,6 +325,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
             task.masked_head = planner.add(TeacherHead(), task.checkpoint, task)
         except ValueError as error:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
+    # what the rows are made from and how
     identity = {
         "schema": SCHEMA,
         "what": [
@@ -344,6 +348,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
         name += f" with {augmentation.vectors.name}"
         slug += f"-with-{augmentation.vectors.name}"
     task.augmentation_identity = identity
+    # students are trained on other data than the teacher
     augmented = {"name": name, "slug": slug, "train": digest(identity)}
     task.data = task.unaugmented_data.model_copy(update=augmented)
 
