@@ -114,7 +114,7 @@ class ArtefactPlanner:
         return entry
 
     def _inputs(self, artefact: Artefact, checkpoint: Checkpoint) -> Sequence[Source | Artefact]:
-        """What an artefact is made from directly.
+        """The artefacts and sources that an artefact is made from directly.
 
         Where the teacher's file has it nothing is trained, so no text is in its key.
         """
@@ -173,7 +173,7 @@ class ArtefactPlanner:
         return recipe
 
     def _key_of(self, source: Source, entry: ArtefactPlan) -> Any:
-        """What identifies something that is there before any artefact."""
+        """The plain values that identify something that is there before any artefact."""
         from methods.core.artefacts import sources
 
         task = entry.task
@@ -205,7 +205,7 @@ class ArtefactPlanner:
 
 
 def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
-    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its
+    """The names of an artefact's tensors in a checkpoint's file, as BERT's has its
     masked-language head; nothing where one is missing."""
     if not artefact.in_checkpoint:
         return {}
@@ -221,7 +221,7 @@ def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
 
 
 def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
-    """What the key of an artefact is the hash of, unless it has a form of its own."""
+    """The values whose hash is an artefact's key, unless it has a form of its own."""
     from methods.core.artefacts import Identity
 
     artefact = entry.artefact

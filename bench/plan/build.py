@@ -256,7 +256,7 @@ def _refuse_cache_that_cannot_be_written() -> None:
 
 
 def numeric_of(request: Request) -> NumericIdentity:
-    """What of a request changes the arithmetic.
+    """The part of a request that changes the arithmetic.
 
     Raises:
         InputError: there is no such device here.

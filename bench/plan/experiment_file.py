@@ -95,7 +95,7 @@ def _number(name: str) -> Any:
 
 
 class PaperSettings(TypedFile):
-    """What a paper sets for some rows on some tasks, and where it says so."""
+    """The settings of a paper for some rows on some tasks, and where it says so."""
 
     # where the paper says it, and of which rows, tasks and tables
     source: str = Field(min_length=1)
@@ -166,7 +166,7 @@ def _typed(value: bool | float | str) -> str:
 
 
 def _names(row: MethodRow) -> set[str]:
-    """What settings may call a row: its method, or its full row."""
+    """The names by which settings may mean a row: its method, or its full row."""
     return {split_row(row.spelling)[0], row.ablation_of or row.spelling}
 
 
@@ -183,7 +183,7 @@ def _parsed(text: str) -> tuple[MethodRow, ...]:
 
 
 class TableRequest(NamedTuple):
-    """What one request makes of a table."""
+    """The part of a table that one request makes."""
 
     methods: str
     tasks: str
@@ -225,7 +225,7 @@ class Experiment(TypedFile):
     corpus_tokens: int | None = Field(None, strict=True)
 
     def options(self) -> dict[str, object]:
-        """What the file says besides its tables and their settings."""
+        """The options of the file besides its tables and their settings."""
         return self.model_dump(
             exclude={"title", "table", "settings", "differs", "expected", "printed_numbers"},
             exclude_none=True,
@@ -287,7 +287,7 @@ class Experiment(TypedFile):
         return [entry.describe() for entry in self.settings if entry in used]
 
     def printed_of(self, table: TableSpec) -> dict[str, tuple[Sequence[str], list[str]]]:
-        """What a row is called -> the printed rows that it is, and how it is another system.
+        """The label of a row -> the printed rows that it is, and how it is another system.
 
         Raises:
             InputError: a row that the table has not.
@@ -415,7 +415,7 @@ def _finished(table: TableSpec) -> list[str]:
 
 
 def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
-    """What each row of the table is called, as it is typed.
+    """Each row of the table, as it is typed -> its label.
 
     Raises:
         InputError: a label of a row that the table has not, or one of two rows.
@@ -462,7 +462,7 @@ def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _names_of_rows(tables: Sequence[TableSpec]) -> list[str]:
-    """What settings may call the rows of these tables."""
+    """The names by which settings may mean the rows of these tables."""
     names = []
     for table in tables:
         for _, members in table.rows():

@@ -145,7 +145,7 @@ def checkpoint_notes(
 
 
 def artefact_notes(planner: ArtefactPlanner, why_others: str) -> list[str]:
-    """What pre-training reads of a user's own tasks, and whether it begins with random weights.
+    """Which text pre-training reads, and whether it begins with random weights.
 
     Args:
         why_others: why it reads another text, where a user might expect his own.

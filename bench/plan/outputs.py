@@ -38,7 +38,7 @@ def is_readable(stage: Stage) -> bool:
 
 
 def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
-    """What the terms of these stages read of the teacher and can read from a file."""
+    """The outputs of the teacher that the terms of these stages can read from a file."""
     read: Taps = frozenset()
     for stage in stages:
         if is_readable(stage):

@@ -107,7 +107,7 @@ class MethodRow:
 
 
 class TypedRows(NamedTuple):
-    """What somebody types as rows, without repeats and in order."""
+    """Rows as somebody types them, without repeats and in order."""
 
     rows: list[MethodRow]
     """those that are trained"""
@@ -384,7 +384,7 @@ def _dropped_term(text: str, method: Any, part: str) -> str:
 
 
 def _pace(text: str, value: str) -> float:
-    """What ``pace=`` multiplies the learning rate with.
+    """The multiplier of the learning rate that ``pace=`` names.
 
     Raises:
         InputError: no number, or one that makes no sense.

@@ -206,7 +206,7 @@ def _revision(checkpoint: Checkpoint) -> dict[str, str]:
 def _recipes(
     request: Request, task: Task, source: DataSource, checkpoint: Checkpoint
 ) -> tuple[Recipe, Recipe]:
-    """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own
+    """The recipe of students that read with this checkpoint's tokenizer, and that of its own
     fine-tuning."""
     # the students': what the request says
     longest = longest_input(checkpoint.config)
@@ -354,7 +354,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
 
 
 def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
-    """What a method receives of the task, or the tasks, of one student."""
+    """The setup that a method receives of the task, or the tasks, of one student."""
     from methods.api import Setup
 
     labels = tuple(task.task.num_labels for task in tasks)

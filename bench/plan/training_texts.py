@@ -64,7 +64,7 @@ class TrainingTexts(Corpus):
         return min(rounded, self.tokens)
 
     def line(self, budget: int) -> str:
-        """What is read, in a sentence for a plan.
+        """Say in a sentence for a plan what is read.
 
         Args:
             budget: tokens that are read.

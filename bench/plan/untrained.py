@@ -26,7 +26,7 @@ from methods.core.models import Cost, cost, linear_macs, without_graph
 TASK = "x"
 """Name of the one task that an untrained student knows."""
 LABELS = 2
-"""Of the models whose time and memory a plan estimates. Their heads have as many labels as a
+"""Labels of the models whose time and memory a plan estimates. Their heads have as many labels as a
 task, but one more label is 768 weights of millions: no figure of a plan would change, and every
 student would be built for each number of labels."""
 
@@ -105,7 +105,7 @@ def untrained_rows(
 
 
 class Counted(NamedTuple):
-    """What the time and the memory of a model are estimated from."""
+    """The counts of a model from which its time and memory are estimated."""
 
     cost: Cost
     weights: int
