@@ -114,7 +114,7 @@ class ArtefactPlanner:
         return entry
 
     def _inputs(self, artefact: Artefact, checkpoint: Checkpoint) -> Sequence[Source | Artefact]:
-        """What an artefact is made from directly.
+        """The artefacts and sources that an artefact is made from directly.
 
         Where the teacher's file has it nothing is trained, so no text is in its key.
         """
@@ -157,12 +157,14 @@ class ArtefactPlanner:
             InputError: a stage names an optimiser that is not there, or that cannot do what the
                 stage asks.
         """
+        # the common numbers
         stages = tuple(entry.artefact.stages(entry.setup({})))
         recipe = replace(
             START, max_length=min(START.max_length, longest_input(entry.checkpoint.config))
         )
         if self.request.recipe != PAPER or not any(without_epochs(stage.paper) for stage in stages):
             return recipe
+        # those of the stages' papers
         named = optimizers_of_stages((stage.name, stage.paper) for stage in stages)
         recipe = replace(recipe, name=PAPER_START, stage_optimizers=named)
         for stage in stages:
@@ -171,11 +173,12 @@ class ArtefactPlanner:
         return recipe
 
     def _key_of(self, source: Source, entry: ArtefactPlan) -> Any:
-        """What identifies something that is there before any artefact."""
+        """The plain values that identify something that is there before any artefact."""
         from methods.core.artefacts import sources
 
         task = entry.task
         checkpoint = entry.checkpoint
+        # what is there without a task
         if source.kind == "base":
             return checkpoint.sha256
         if source.kind == "checkpoint":
@@ -185,6 +188,7 @@ class ArtefactPlanner:
         if source.kind == "corpus":
             return self.corpus.fingerprint()
         assert task is not None, "the other sources are of a task"
+        # examples of the task, and its teachers
         if source.kind == "train":
             return task.data.train
         if source.kind == "evaluation":
@@ -201,7 +205,7 @@ class ArtefactPlanner:
 
 
 def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
-    """What a checkpoint's file calls the tensors of an artefact, as BERT's has its
+    """The names of an artefact's tensors in a checkpoint's file, as BERT's has its
     masked-language head; nothing where one is missing."""
     if not artefact.in_checkpoint:
         return {}
@@ -217,7 +221,7 @@ def names_in_file(artefact: Artefact, weights: Path) -> dict[str, str]:
 
 
 def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
-    """What the key of an artefact is the hash of, unless it has a form of its own."""
+    """The values whose hash is an artefact's key, unless it has a form of its own."""
     from methods.core.artefacts import Identity
 
     artefact = entry.artefact
@@ -228,8 +232,10 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
         "numeric": numeric.identity(),
         **{source.label: key for source, key in entry.sources.items()},
     }
+    # other artefacts
     if entry.parts:
         generic["parts"] = {name: part.key for name, part in entry.parts.items()}
+    # a training on text
     if entry.text is not None:
         recipe = entry.text.recipe.as_dict()
         if entry.text.recipe.name == PAPER_START:
@@ -242,6 +248,7 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
             "recipe": recipe,
             "seed": 0,
         }
+    # examples as a tokenizer reads them
     if task is not None and entry.reads_rows:
         generic |= {"tokenizer": task.tokenizer, "max_length": task.recipe.max_length}
         if task.recipe.truncation != "head":
@@ -249,6 +256,7 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
         # sums over batches of another size are rounded differently
         if task.recipe.batch_size != Recipe.batch_size:
             generic["batch_size"] = task.recipe.batch_size
+    # a training on these examples
     if task is not None and artefact.row_epochs:
         generic |= {
             "recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(),

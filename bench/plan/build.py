@@ -195,6 +195,7 @@ def _rows_in_8_bits(
         for row in rows
         if row.spelling in typed.in_8_bits
     ]
+    # a row of all+int8 may be left out, one that was named may not
     with_graph, left_out = drop_unusable(asked, check_graph, PLUS_INT8)
     without = {row.spelling for row in asked} - {row.spelling for row in with_graph}
     return typed.in_8_bits - without, left_out
@@ -255,12 +256,13 @@ def _refuse_cache_that_cannot_be_written() -> None:
 
 
 def numeric_of(request: Request) -> NumericIdentity:
-    """What of a request changes the arithmetic.
+    """The part of a request that changes the arithmetic.
 
     Raises:
         InputError: there is no such device here.
     """
-    if request.is_elsewhere and request.device != AUTO:  # it need not be on this machine
+    # the device need not be on this machine
+    if request.is_elsewhere and request.device != AUTO:
         device = request.device
     else:
         from bench.measure.devices import device_of
@@ -270,6 +272,7 @@ def numeric_of(request: Request) -> NumericIdentity:
         raise InputError(
             f"--precision {TF32}: only CUDA has it, and the device is {device}; choose fp32 or bf16"
         )
+    # on a CPU the bits are the same without it
     deterministic = request.deterministic and device != "cpu"
     return NumericIdentity(
         precision=request.precision,

@@ -195,7 +195,7 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
 
 
 def cost_of(plan: Plan, step: Step) -> Cost:
-    """What a step takes."""
+    """Estimate the time, memory and disk of a step."""
     entry = step.artefact
     passes = passes_of(plan, step)
 
@@ -310,7 +310,7 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
 
 
 def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
-    """What an artefact trains on text with its teacher, and what it reads of a task."""
+    """The training of an artefact on text, and the passes in which its teacher reads for it."""
     from bench.plan.untrained import teacher_counts, text_student_counts
     from methods.core.artefacts import OBSERVED_TOKENS, TruncatedShape
 
@@ -375,9 +375,9 @@ def _teaching_passes(taught: Sequence[object], tasks: Sequence[TaskPlan]) -> lis
 
 
 def seconds_saved_by_outputs(plan: Plan) -> float:
-    """What ``--teacher-outputs`` would save, in seconds; 0 where it was asked for.
+    """Estimate the seconds that ``--teacher-outputs`` would save; 0 where it was asked for.
 
-    That are the passes of each teacher in every epoch, seed and group, less one that writes the
+    They are the passes of each teacher in every epoch, seed and group, less one that writes the
     file.
     """
     if plan.request.teacher_outputs:

@@ -27,16 +27,21 @@ Labels = Mapping[str, tuple[str, str | None]]
 class TableSpec(TypedFile):
     """One table of the paper: its rows, its tasks, and what it shows."""
 
+    # what is trained, and how it is shown
     name: str = Field(min_length=1)
     methods: tuple[str, ...] = Field(min_length=1)
     tasks: tuple[str, ...] = Field(min_length=1)
     show: Literal["accuracy", "reappearance", "differences"] = "accuracy"
     labels: dict[str, str] = Field(default_factory=dict)
     """row as it is typed in ``methods`` -> what the report calls it"""
+
+    # what the paper prints
     paper: str | tuple[str, ...] = ()
     printed: dict[str, str | tuple[str, ...]] = Field(default_factory=dict)
     absent: dict[str, str] = Field(default_factory=dict)
     summed: Literal["mean", "median", "best"] = "mean"
+
+    # how settings are searched for
     trials: int | None = Field(None, strict=True, ge=2)
     """so many trials of each row on held-out training examples; the best is trained with all
     seeds, as ``tune`` does"""
@@ -46,7 +51,7 @@ class TableSpec(TypedFile):
 
     @property
     def papers(self) -> tuple[str, ...]:
-        """Those whose numbers are printed beside the rows."""
+        """The papers whose numbers are printed beside the rows."""
         if isinstance(self.paper, str):
             return (self.paper,) if self.paper else ()
         return self.paper
@@ -90,23 +95,28 @@ def _number(name: str) -> Any:
 
 
 class PaperSettings(TypedFile):
-    """What a paper sets for some rows on some tasks, and where it says so."""
+    """The settings of a paper for some rows on some tasks, and where it says so."""
 
+    # where the paper says it, and of which rows, tasks and tables
     source: str = Field(min_length=1)
     methods: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
+
+    # options of the request
     batch_size: int | None = _number("batch_size")
     max_length: int | None = _number("max_length")
     micro_batch: int | None = _number("micro_batch")
     augment: Literal["none", "masked", "rules"] | None = None
     augment_times: int | None = Field(None, strict=True, ge=1)
+
+    # parts of the row's spelling
     row: dict[str, bool | int | float | str] = Field(default_factory=dict)
     stages: dict[str, StageNumbers] = Field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of the request."""
+        """The options of the request that it sets."""
         return self.model_dump(include={*NUMBERS, "augment", "augment_times"}, exclude_none=True)
 
     @property
@@ -117,7 +127,7 @@ class PaperSettings(TypedFile):
 
     @property
     def spelling_parts(self) -> dict[str, str]:
-        """Of the row's spelling: name -> value."""
+        """Parts of the row's spelling: name -> value."""
         parts: dict[str, Any] = dict(self.row)
         for stage, numbers in self.stage_numbers.items():
             for name, value in numbers.items():
@@ -127,22 +137,27 @@ class PaperSettings(TypedFile):
     def describe(self) -> str:
         """One line: the rows, tasks and tables; their numbers; the source."""
 
-        def listed(numbers: Mapping[str, Any]) -> list[str]:
-            figures = {
-                name: f"{value:g}" if isinstance(value, float) else value
-                for name, value in numbers.items()
-            }
-            return [f"{name.replace('_', ' ')} {value}" for name, value in figures.items()]
+        # of which rows, tasks and tables
+        where = ", ".join(self.methods) or "all rows"
+        if self.tasks:
+            where += f" on {', '.join(self.tasks)}"
+        if self.tables:
+            where += f" in {', '.join(self.tables)}"
+        # what is set
+        numbers = _in_words(self.options)
+        numbers += [f"{name} {value}" for name, value in self.row.items()]
+        for stage, of_stage in self.stage_numbers.items():
+            numbers.append(f"stage {stage}: {', '.join(_in_words(of_stage))}")
+        return f"{where}: {'; '.join(numbers) or 'as the recipe has it'} ({self.source})"
 
-        where = f" on {', '.join(self.tasks)}" if self.tasks else ""
-        where += f" in {', '.join(self.tables)}" if self.tables else ""
-        numbers = [*listed(self.options), *(f"{name} {value}" for name, value in self.row.items())]
-        numbers += [
-            f"stage {stage}: {', '.join(listed(those))}"
-            for stage, those in self.stage_numbers.items()
-        ]
-        who = ", ".join(self.methods) or "all rows"
-        return f"{who}{where}: {'; '.join(numbers) or 'as the recipe has it'} ({self.source})"
+
+def _in_words(numbers: Mapping[str, Any]) -> list[str]:
+    """Each number with its name."""
+    words = []
+    for name, value in numbers.items():
+        figure = f"{value:g}" if isinstance(value, float) else value
+        words.append(f"{name.replace('_', ' ')} {figure}")
+    return words
 
 
 def _typed(value: bool | float | str) -> str:
@@ -151,7 +166,7 @@ def _typed(value: bool | float | str) -> str:
 
 
 def _names(row: MethodRow) -> set[str]:
-    """What settings may call a row: its method, or its full row."""
+    """The names by which settings may mean a row: its method, or its full row."""
     return {split_row(row.spelling)[0], row.ablation_of or row.spelling}
 
 
@@ -168,7 +183,7 @@ def _parsed(text: str) -> tuple[MethodRow, ...]:
 
 
 class TableRequest(NamedTuple):
-    """What one request makes of a table."""
+    """The part of a table that one request makes."""
 
     methods: str
     tasks: str
@@ -177,7 +192,7 @@ class TableRequest(NamedTuple):
     labels: Labels
 
     def request_options(self) -> dict[str, Any]:
-        """As a request has them."""
+        """The options as a request has them."""
         numbers = tuple(
             (name, self.options[name]) for name in sorted(NUMBERS) if name in self.options
         )
@@ -188,6 +203,7 @@ class TableRequest(NamedTuple):
 class Experiment(TypedFile):
     """A paper's tables and how they are run. What is None stays as ``run`` has it."""
 
+    # the tables, and how they differ from the printed ones
     title: str = Field(min_length=1)
     table: tuple[TableSpec, ...] = Field(min_length=1)
     settings: tuple[PaperSettings, ...] = ()
@@ -197,6 +213,8 @@ class Experiment(TypedFile):
     printed_numbers: str = ""
     """a CSV file beside this one, with printed numbers of papers that do not come with the
     package"""
+
+    # options of `run`
     seeds: tuple[Annotated[int, Field(strict=True)], ...] | None = None
     data: str | None = None
     teacher: str | None = None
@@ -207,7 +225,7 @@ class Experiment(TypedFile):
     corpus_tokens: int | None = Field(None, strict=True)
 
     def options(self) -> dict[str, object]:
-        """What the file says besides its tables and their settings."""
+        """The options of the file besides its tables and their settings."""
         return self.model_dump(
             exclude={"title", "table", "settings", "differs", "expected", "printed_numbers"},
             exclude_none=True,
@@ -244,23 +262,24 @@ class Experiment(TypedFile):
 
     def entries(self, table: TableSpec, row: MethodRow, task: str) -> list[PaperSettings]:
         """The settings of a row on a task; later ones override earlier ones."""
-        return [
-            entry
-            for entry in self.settings
-            if (not entry.tables or table.name in entry.tables)
-            and (not entry.tasks or task in entry.tasks)
-            and (not entry.methods or _names(row) & set(map(_shortest, entry.methods)))
-        ]
+        found = []
+        for entry in self.settings:
+            # an entry that names no tables, tasks or rows is of all of them
+            of_table = not entry.tables or table.name in entry.tables
+            of_task = not entry.tasks or task in entry.tasks
+            of_row = not entry.methods or _names(row) & set(map(_shortest, entry.methods))
+            if of_table and of_task and of_row:
+                found.append(entry)
+        return found
 
     def used(self, table: TableSpec) -> list[PaperSettings]:
         """The settings that some row of a table has on some task."""
-        rows = [row for _, members in table.rows() for row in members]
-        return [
-            entry
-            for row in rows
-            for task in table.typed_tasks
-            for entry in self.entries(table, row, task)
-        ]
+        used = []
+        for _, members in table.rows():
+            for row in members:
+                for task in table.typed_tasks:
+                    used += self.entries(table, row, task)
+        return used
 
     def settings_lines(self, tables: Sequence[TableSpec]) -> list[str]:
         """The settings that some row of these tables has, a line each."""
@@ -268,7 +287,7 @@ class Experiment(TypedFile):
         return [entry.describe() for entry in self.settings if entry in used]
 
     def printed_of(self, table: TableSpec) -> dict[str, tuple[Sequence[str], list[str]]]:
-        """What a row is called -> the printed rows that it is, and how it is another system.
+        """The label of a row -> the printed rows that it is, and how it is another system.
 
         Raises:
             InputError: a row that the table has not.
@@ -280,6 +299,7 @@ class Experiment(TypedFile):
         named: dict[str, tuple[Sequence[str], list[str]]] = {}
         for typed, printed in table.printed.items():
             spelling = typed if typed == TEACHER else parse_one(typed).spelling
+            # the teacher is a row of every table
             known = [*rows, TEACHER]
             _check_known(f"row of table {table.name} that a printed row is", [spelling], known)
             printed_rows = [printed] if isinstance(printed, str) else printed
@@ -395,7 +415,7 @@ def _finished(table: TableSpec) -> list[str]:
 
 
 def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
-    """What each row of the table is called, as it is typed.
+    """Each row of the table, as it is typed -> its label.
 
     Raises:
         InputError: a label of a row that the table has not, or one of two rows.
@@ -442,7 +462,7 @@ def _check_known(what: str, names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def _names_of_rows(tables: Sequence[TableSpec]) -> list[str]:
-    """What settings may call the rows of these tables."""
+    """The names by which settings may mean the rows of these tables."""
     names = []
     for table in tables:
         for _, members in table.rows():

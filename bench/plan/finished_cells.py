@@ -48,6 +48,7 @@ def _label(spelling: str, name: str, spellings: Sequence[str]) -> str:
     """The label of a finished row: ``name``, with the folders above it where another row has it
     too."""
     kind, _, _ = spelling.partition(":")
+    # others of this kind whose folders have the same name
     parts = _path_of(spelling).parts
     alike = []
     for other in spellings:
@@ -57,6 +58,7 @@ def _label(spelling: str, name: str, spellings: Sequence[str]) -> str:
             alike.append(others)
     if not alike:
         return f"{kind}:{name}"
+    # as many folders above it as tell it from them
     count = 1
     while any(others[-count:] == parts[-count:] for others in alike):
         count += 1
@@ -103,6 +105,7 @@ def _checkpoint_cell(
     """
     from bench.data.checkpoints import OURS, find
 
+    # a classifier that answers this task
     folder = spelling.partition(":")[2]
     checkpoint = find(folder, task.task, request.offline, ours=True, asked=spelling)
     if not checkpoint.finetuned:
@@ -113,6 +116,7 @@ def _checkpoint_cell(
     # its tokenizer has to read the task's text
     mean_tokens(checkpoint, task.task, task.train, task.recipe.max_length)
 
+    # what says who wrote the file, and where, changes no answer
     config = checkpoint.config.to_dict()
     for name in (OURS, "transformers_version", "_name_or_path"):
         config.pop(name, None)

@@ -108,12 +108,20 @@ def _refuse_other_texts(record: Record, request: Request) -> None:
 
 def _recorded(cell: Cell) -> dict[str, Any]:
     """The options of a request that a cell answers by itself."""
+    # the rule that chose the epoch; a teacher's record says it by its data alone
     data = data_facts(cell.data.slug)
-    rule = cell.selection.rule if cell.selection else "half" if data.half_dev else ""
-    own: dict[str, Any] = {
-        "tasks": ",".join(partner.task for partner in cell.together) or cell.tasks[0],
+    rule = "half" if data.half_dev else ""
+    if cell.selection:
+        rule = cell.selection.rule
+
+    # a teacher has one recipe, and a paper its own number of epochs
+    recipe = cell.recipe["name"] if cell.method != TEACHER else "common"
+    epochs = None if cell.recipe["name"] == PAPER else cell.recipe["epochs"]
+    together = [partner.task for partner in cell.together]
+    options: dict[str, Any] = {
+        "tasks": ",".join(together or cell.tasks[:1]),
         "seeds": (cell.seed,),
-        "recipe": cell.recipe["name"] if cell.method != TEACHER else "common",
+        "recipe": recipe,
         "checkpoint": CHECKPOINT_OPTION_OF_RULE[rule],
         "optimizer": cell.recipe.get("optimizer"),
         "precision": cell.numeric.precision,
@@ -122,16 +130,17 @@ def _recorded(cell: Cell) -> dict[str, Any]:
         "kernels": cell.kernels or EXACT,
         "threads": cell.numeric.threads,
         "max_train_rows": cell.row_limit,
-        "epochs": None if cell.recipe["name"] == PAPER else cell.recipe["epochs"],
+        "epochs": epochs,
         "held_back": data.held_back,
         "held_back_draw": data.draw,
     }
     if cell.teacher_outputs:
         # a record is asked for again, whatever its file took
-        own["teacher_outputs_limit"] = math.inf
+        options["teacher_outputs_limit"] = math.inf
     if data.augmented is not None:
-        own |= {"augment": data.augmented.kind, "augment_times": data.augmented.times}
-    return own
+        options["augment"] = data.augmented.kind
+        options["augment_times"] = data.augmented.times
+    return options
 
 
 def _row(cell: Cell) -> str:

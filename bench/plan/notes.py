@@ -31,6 +31,7 @@ def data_notes(tasks: Sequence[TaskPlan], own_metrics: Sequence[Metric]) -> list
     Examples that are scored and were seen, by students in training or by the embedded teacher
     before it; texts that are cut; teachers that come tuned with labels without names.
     """
+    # checkpoints and examples, one kind of note after another
     notes = []
     if any(task.checkpoint.outline for task in tasks):
         notes.append(OUTLINE.format("the teacher"))
@@ -45,6 +46,7 @@ def data_notes(tasks: Sequence[TaskPlan], own_metrics: Sequence[Metric]) -> list
             teachers.add(task.checkpoint.note)
     notes += sorted(note for note in teachers if note)
 
+    # a metric that scores nothing
     scored_by = {name for task in tasks for name in task.task.metrics}
     for metric in own_metrics:
         if metric.name not in scored_by:
@@ -129,6 +131,7 @@ def checkpoint_notes(
     cells: Sequence[Planned],
 ) -> list[str]:
     """Notes on what is odd about the checkpoints of a plan, each of them once."""
+    # folder -> its checkpoint, since several tasks may read one
     read: dict[Path, Checkpoint] = {}
     for group in (tasks, *own_tasks.values()):
         read |= {task.checkpoint.folder: task.checkpoint for task in group}
@@ -142,13 +145,14 @@ def checkpoint_notes(
 
 
 def artefact_notes(planner: ArtefactPlanner, why_others: str) -> list[str]:
-    """What pre-training reads of a user's own tasks, and whether it begins with random weights.
+    """Which text pre-training reads, and whether it begins with random weights.
 
     Args:
         why_others: why it reads another text, where a user might expect his own.
     """
     from methods.core.artefacts import TruncatedShape, why_random
 
+    # whose text it reads
     notes = []
     if any(entry.text is not None for entry in planner.entries):
         if planner.training_texts is not None:
@@ -177,6 +181,7 @@ def check_labels(task: TaskPlan) -> None:
     # standardised labels are around 0, wherever they were
     value = labels[0] if task.scale is None else task.scale.mean
     label = task.task.labels[int(value)] if task.task.labels else f"{value:g}"
+    # where the labels stand, and what would change them
     files = [Path(file) for split, file in task.task.files if split == "train"]
     where = f" in {named(files)}" if files else ""
     more_rows = ", or raise --max-train-rows" if task.data.max_train_rows else ""

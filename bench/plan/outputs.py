@@ -38,7 +38,7 @@ def is_readable(stage: Stage) -> bool:
 
 
 def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
-    """What the terms of these stages read of the teacher and can read from a file."""
+    """The outputs of the teacher that the terms of these stages can read from a file."""
     read: Taps = frozenset()
     for stage in stages:
         if is_readable(stage):
@@ -70,6 +70,7 @@ def plan_outputs(
     Raises:
         InputError: they need more room than the limit.
     """
+    # a file for each task, with what its students read
     for task in tasks:
         taps: Taps = frozenset()
         for planned in cells:

@@ -221,7 +221,7 @@ class OutputsPlan:
     taps: Taps
     """all that the students of the plan read of it"""
     disk_bytes: int
-    """of the file, estimated from the lengths of some examples"""
+    """bytes of the file, estimated from the lengths of some examples"""
 
 
 class Text(NamedTuple):
@@ -289,7 +289,7 @@ class ArtefactPlan:
 
     @property
     def teacher_seeds(self) -> list[int]:
-        """Of the fine-tuned teachers that it is made from directly."""
+        """The seeds of the fine-tuned teachers that it is made from directly."""
         return [source.seed for source in self.sources if source.kind == "fine_tuned"]
 
     @property
@@ -298,7 +298,8 @@ class ArtefactPlan:
         return any(source.kind in ("train", "evaluation") for source in self.sources)
 
     def setup(self, artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
-        """What it receives: the task's form, or two labels and no task for what all tasks share."""
+        """The setup that it receives: the task's form, or two labels and no task for what all
+        tasks share."""
         from methods.api import Setup
 
         if self.task is None:
@@ -459,7 +460,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a step takes, estimated."""
+    """The estimated time, memory and disk of a step."""
 
     seconds: float = 0.0
     memory: int = 0

@@ -200,7 +200,7 @@ def parse_numbers(texts: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
 
 
 def asks_no_hub(typed: bool | None) -> bool:
-    """What --offline or --online say; where neither is typed, a continuous integration asks no
+    """The value of --offline or --online; where neither is typed, a continuous integration asks no
     hub."""
     return bool(os.environ.get("CI")) if typed is None else typed
 
@@ -600,7 +600,7 @@ class Request:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What pre-training reads, as :func:`bench.data.corpus.read_corpus` takes it; nothing
+        """The text of pre-training, as :func:`bench.data.corpus.read_corpus` takes it; nothing
         for generated sentences."""
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
         return () if asked == (SAMPLE,) else asked

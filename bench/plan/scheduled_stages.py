@@ -33,12 +33,12 @@ class ScheduledStage:
 
     @property
     def student(self) -> Taps:
-        """What its terms read of the student."""
+        """The outputs of the student that its terms read."""
         return frozenset().union(*(term.student for term in self.terms.values()))
 
     @property
     def teacher(self) -> Taps:
-        """What its terms read of the teacher; empty where it has not to answer."""
+        """The outputs of the teacher that its terms read; none where it has not to answer."""
         return frozenset().union(*(term.teacher for term in self.terms.values()))
 
 

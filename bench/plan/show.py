@@ -175,7 +175,7 @@ def _artefact_state(plan: Plan, entry: ArtefactPlan) -> str:
 
 
 def parts_of(plan: Plan) -> dict[str, float]:
-    """What takes how many seconds: cells by their task, everything else by its title."""
+    """Seconds of each part of the work: cells by their task, everything else by its title."""
     taken: Counter[str] = Counter()
     for step in plan.todo_steps:
         what = step.title
@@ -186,7 +186,7 @@ def parts_of(plan: Plan) -> dict[str, float]:
 
 
 def shares(plan: Plan) -> list[str]:
-    """What takes the time, the longest first: each start from text, the teachers, and the cells,
+    """The shares of the time, the longest first: each start from text, the teachers, and the cells,
     with its share."""
     work = plan.work_seconds
     if work < WORTH_SAYING_SECONDS:
@@ -230,7 +230,7 @@ def shorter(plan: Plan) -> list[str]:
 
 
 def precisions(plan: Plan) -> list[str]:
-    """What the plan would take in bf16 and in tf32, where that saves a fifth: both are asked
+    """The time of the plan in bf16 and in tf32, where that saves a fifth: both are asked
     for, and other records."""
     import torch
 

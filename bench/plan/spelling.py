@@ -68,7 +68,7 @@ class MethodRow:
     from_all: bool = False
     """whether ``all`` named it: then it is left out where the teacher does not suit it"""
     stage_overrides: StageOverrides = ()
-    """of the method's stages, in the place of its paper's"""
+    """numbers of the method's stages, in the place of its paper's"""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -89,6 +89,7 @@ class MethodRow:
         """
         from methods.api import MethodError
 
+        # stage -> its own numbers
         stages = self.method.stages(setup)
         own: dict[str, dict[str, Any]] = {}
         for name, value in self.stage_overrides:
@@ -106,10 +107,10 @@ class MethodRow:
 
 
 class TypedRows(NamedTuple):
-    """What somebody types as rows, without repeats and in order."""
+    """Rows as somebody types them, without repeats and in order."""
 
     rows: list[MethodRow]
-    """to train"""
+    """those that are trained"""
     given: list[str]
     """those that are finished: ``checkpoint:PATH``, a folder with a classifier or with one a
     task, and ``predictions:PATH``"""
@@ -117,13 +118,14 @@ class TypedRows(NamedTuple):
     """spellings of those that had ``+int8``; the teacher, which is always scored, may be among
     them"""
     spellings: list[str]
-    """of all"""
+    """those of all rows, trained or finished"""
     by_all: frozenset[str]
     """those of ``in_8_bits`` that only ``all+int8`` asks for"""
 
 
 def parse_rows(text: str) -> TypedRows:
-    """
+    """Read what somebody types as rows.
+
     Raises:
         InputError: as :func:`parse_methods`; a finished row without a path, or predictions in 8
             bits.
@@ -136,6 +138,7 @@ def parse_rows(text: str) -> TypedRows:
     for part in comma_separated(text):
         row = part.removesuffix(PLUS_INT8)
         name, _, path = row.partition(":")
+        # the teacher in 8 bits, a finished row, or rows that are trained
         if part == TEACHER_TOO:
             spelled = [TEACHER]
         elif name in FINISHED:
@@ -157,7 +160,7 @@ def parse_rows(text: str) -> TypedRows:
             in_8_bits.update(spelled)
             if row != ALL:
                 named.update(spelled)
-    # none: teachers and finished models alone
+    # where none is trained, teachers and finished models are scored alone
     rows = parse_methods(",".join(trained)) if trained else []
     return TypedRows(
         rows,
@@ -180,6 +183,7 @@ def parse_methods(text: str) -> list[MethodRow]:
     Raises:
         InputError: naming the nearest thing that exists.
     """
+    # a row that is also named by itself is not left out as one of `all`
     rows: dict[str, MethodRow] = {}
     for part in comma_separated(text):
         for name in methods.TABLE if part == ALL else [part]:
@@ -279,6 +283,7 @@ def method_name(text: str) -> str:
     known = [*methods.names(), *methods.WRITERS]
     if name in known:
         return name
+    # a name in other letters, or several with another separator
     alike = [other for other in known if other.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
@@ -320,6 +325,7 @@ def parse_of(method: type, text: str) -> MethodRow:
 
     if missing := missing_members(method):  # type: ignore[arg-type]
         raise InputError(f"{name} lacks {', '.join(missing)}; `check-method {name}` checks it")
+    # settings, dropped terms, numbers of stages and the pace, in any order
     offered = settings_of(method)
     settings: dict[str, Any] = {}
     dropped: set[str] = set()
@@ -343,6 +349,7 @@ def parse_of(method: type, text: str) -> MethodRow:
             settings[key] = convert(f"{name}:{key}", value, offered[key])
         else:
             raise unknown(f"setting of {name}", key, sorted({*offered, PACE}))
+    # the method with these settings, and the shortest spelling of its row
     try:
         plain = method(**settings)
     except ValueError as error:
@@ -377,7 +384,7 @@ def _dropped_term(text: str, method: Any, part: str) -> str:
 
 
 def _pace(text: str, value: str) -> float:
-    """What ``pace=`` multiplies the learning rate with.
+    """The multiplier of the learning rate that ``pace=`` names.
 
     Raises:
         InputError: no number, or one that makes no sense.
@@ -422,6 +429,7 @@ def method_class(name: str) -> type[Method]:
     if os.getcwd() not in sys.path:
         # `bert-bench` does not look there as `python -m bench` does; workers take the path over
         sys.path.append(os.getcwd())
+    # what goes wrong in the import is the user's to mend, and is said as such
     try:
         kind = methods.get(name)
     except ImportError as error:
@@ -464,6 +472,7 @@ def grid_of(method: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def defaults(method: Any) -> dict[str, Any]:
+    """Name of each setting -> its value where nobody types it."""
     return {field.name: field.default for field in fields(method)}
 
 
@@ -471,11 +480,10 @@ def spell(
     name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]
 ) -> str:
     """The shortest spelling: what differs from the defaults, in alphabetical order."""
-    changed = [
-        f"{k}={as_typed(v)}"
-        for k, v in sorted(settings.items())
-        if k not in default or v != default[k]
-    ]
+    changed = []
+    for setting, value in sorted(settings.items()):
+        if setting not in default or value != default[setting]:
+            changed.append(f"{setting}={as_typed(value)}")
     return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
 
 
@@ -494,11 +502,13 @@ def convert(name: str, text: str, hint: Any) -> Any:
     Raises:
         InputError: it cannot be one; the message says what is offered.
     """
+    # one of several values
     if get_origin(hint) is Literal:
         for choice in get_args(hint):
             if str(choice) == text:
                 return choice
         raise unknown(f"value of {name}", text, [str(choice) for choice in get_args(hint)])
+    # yes or no
     if hint is bool:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
@@ -508,6 +518,7 @@ def convert(name: str, text: str, hint: Any) -> Any:
             f"{name}: nobody can type a value of {hint}; a setting is a bool, int, float, str or "
             "Literal"
         )
+    # a number or a text
     try:
         value = hint(text)
         if isinstance(value, int) and abs(value) >= MOST:

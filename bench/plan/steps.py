@@ -125,7 +125,7 @@ class _Steps:
         self.by_key[step.key] = step
 
     def _needs_of(self, planned: Planned, task: TaskPlan) -> list[str]:
-        """What a cell reads."""
+        """The steps that make what a cell reads."""
         method = planned.cell.method
         needs: list[str] = []
         if planned.reads_teacher:

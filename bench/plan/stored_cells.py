@@ -48,6 +48,7 @@ class StoredCells:
             artefacts: what its method asks for.
             own_task: its task with the encoder of its row, where that is not the teacher's.
         """
+        # what is there, and by which code
         record = self.store.find(cell)
         is_ok = False
         code_state = ""
@@ -122,6 +123,7 @@ def rescoring_notes(cells: Sequence[Planned]) -> list[str]:
     """A line for each task whose stored answers are scored by other metrics."""
     from bench.stats.metrics import label_of
 
+    # task and metrics -> records
     counts = Counter(
         (shown_tasks(planned.cell), planned.rescored_by) for planned in cells if planned.rescored_by
     )

@@ -84,7 +84,8 @@ def student_cells(
 def _artefacts(
     row: MethodRow, tasks: Sequence[TaskPlan], planner: ArtefactPlanner
 ) -> list[dict[str, ArtefactPlan]]:
-    """What a row's method asks for on each task, by the name that the student knows it by.
+    """The artefacts that a row's method asks for on each task, by the name that the student knows
+    it by.
 
     What several tasks share is the first one's, also where each has a checkpoint of its own.
 

@@ -206,10 +206,12 @@ def _revision(checkpoint: Checkpoint) -> dict[str, str]:
 def _recipes(
     request: Request, task: Task, source: DataSource, checkpoint: Checkpoint
 ) -> tuple[Recipe, Recipe]:
-    """Of students that read with this checkpoint's tokenizer, and of the checkpoint's own
+    """The recipe of students that read with this checkpoint's tokenizer, and that of its own
     fine-tuning."""
+    # the students': what the request says
     longest = longest_input(checkpoint.config)
     recipe = recipe_of(request, source.epochs, longest, task.max_length)
+    # the teacher's: its numbers are no one's choice
     plain = recipe_of(
         replace(request, numbers=(), optimizer=None), source.epochs, longest, task.max_length
     )
@@ -282,6 +284,7 @@ def mean_tokens(checkpoint: Checkpoint, task: Task, split: Split, max_length: in
     from bench.data.encoding import encode
     from bench.data.vocabulary import refuse_segments_without_rows
 
+    # without a tokenizer words are counted
     some = split.limited(256)
     if checkpoint.outline:
         texts = [*some.first, *(some.second or ())]
@@ -322,6 +325,7 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
             task.masked_head = planner.add(TeacherHead(), task.checkpoint, task)
         except ValueError as error:
             raise InputError(f"--augment masked: {error}; --augment rules needs none") from None
+    # what the rows are made from and how
     identity = {
         "schema": SCHEMA,
         "what": [
@@ -344,12 +348,13 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
         name += f" with {augmentation.vectors.name}"
         slug += f"-with-{augmentation.vectors.name}"
     task.augmentation_identity = identity
+    # students are trained on other data than the teacher
     augmented = {"name": name, "slug": slug, "train": digest(identity)}
     task.data = task.unaugmented_data.model_copy(update=augmented)
 
 
 def setup_of(tasks: Sequence[TaskPlan], artefacts: Mapping[str, Mapping[str, Tensor]]) -> Setup:
-    """What a method receives of the task, or the tasks, of one student."""
+    """The setup that a method receives of the task, or the tasks, of one student."""
     from methods.api import Setup
 
     labels = tuple(task.task.num_labels for task in tasks)

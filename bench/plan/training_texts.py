@@ -64,7 +64,7 @@ class TrainingTexts(Corpus):
         return min(rounded, self.tokens)
 
     def line(self, budget: int) -> str:
-        """What is read, in a sentence for a plan.
+        """Say in a sentence for a plan what is read.
 
         Args:
             budget: tokens that are read.
@@ -102,6 +102,7 @@ def training_texts(
         None where the pre-training reads another text, with a note that says why where a user might
         expect his own.
     """
+    # a text that was typed comes first
     own = sorted((plan for plan in tasks if plan.task.files), key=lambda plan: plan.name)
     if request.corpus or not own:
         return None, ""
@@ -113,6 +114,7 @@ def training_texts(
             f"the pre-training does not read the texts of {names}, because {', '.join(others)} "
             "begins with it too: run your own tasks alone, or name a text with --corpus"
         )
+    # how long they are, which needs a tokenizer that reads them
     documents = documents_of(own)
     counted = _count(own[0].checkpoint, documents)
     if counted is None:
@@ -133,8 +135,10 @@ def _count(checkpoint: Checkpoint, documents: Sequence[str]) -> tuple[int, float
     """Tokens of one pass over some texts, and of one of their pieces; None where they have none."""
     from bench.data.encoding import pieces
 
+    # of many texts some are counted, drawn once and for all
     order = np.random.default_rng(0).permutation(len(documents))[:COUNTED].tolist()
     some = [documents[place] for place in sorted(order)]
+    # without a tokenizer words are counted
     if checkpoint.outline:
         words = TOKENS_A_WORD * sum(len(text.split()) for text in some)
         return round(words * len(documents) / len(some)), words / len(some)

@@ -26,7 +26,7 @@ from methods.core.models import Cost, cost, linear_macs, without_graph
 TASK = "x"
 """Name of the one task that an untrained student knows."""
 LABELS = 2
-"""Of the models whose time and memory a plan estimates. Their heads have as many labels as a
+"""Labels of the models whose time and memory a plan estimates. Their heads have as many labels as a
 task, but one more label is 768 weights of millions: no figure of a plan would change, and every
 student would be built for each number of labels."""
 
@@ -85,6 +85,7 @@ def untrained_rows(
     Raises:
         InputError: a row that was named cannot use such a teacher.
     """
+    # which of them can use this teacher
     kept, left_out = drop_unusable(
         rows, lambda row: row.method.requires(config_read_by(row, teacher))
     )
@@ -95,17 +96,16 @@ def untrained_rows(
             deployed = untrained(row.method, config_read_by(row, teacher))
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
-        yield (
-            row,
-            {
-                row.label + (f" at {point}" if point else ""): model
-                for point, model in deployed.items()
-            },
-        )
+        # a model for each operating point
+        models = {}
+        for point, model in deployed.items():
+            name = f"{row.label} at {point}" if point else row.label
+            models[name] = model
+        yield row, models
 
 
 class Counted(NamedTuple):
-    """What the time and the memory of a model are estimated from."""
+    """The counts of a model from which its time and memory are estimated."""
 
     cost: Cost
     weights: int
@@ -128,9 +128,11 @@ def _counted(
     if key not in _COUNTED:
         with shapes_only():
             models = build()
+        # the cost of a pass, which what is trained beside the model adds to
         price = cost(models[0])
         if has_further:
             price = replace(price, per_token=price.per_token + linear_macs(models[1]))
+        # all weights, and the modules that start kernels: those without parts
         weights = sum(tensor.numel() for model in models for tensor in model.state_dict().values())
         modules = sum(next(part.children(), None) is None for part in models[0].modules())
         _COUNTED[key] = Counted(price, weights, modules)
@@ -138,11 +140,14 @@ def _counted(
 
 
 def student_counts(row: MethodRow, checkpoint: Checkpoint) -> Counted:
-    """Of a row's student, with the weights of all its operating points."""
-    key = type(row.method), row.spelling, checkpoint.sha256
-    return _counted(
-        key, lambda: list(untrained(row.method, checkpoint.config, LABELS, "meta").values())
-    )
+    """Counts of a row's student, with the weights of all its operating points."""
+
+    def build() -> list[nn.Module]:
+        return list(untrained(row.method, checkpoint.config, LABELS, "meta").values())
+
+    # known by its class, its row and the teacher that it is made from
+    key = (type(row.method), row.spelling, checkpoint.sha256)
+    return _counted(key, build)
 
 
 def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
@@ -154,14 +159,15 @@ def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
 
 
 def teacher_counts(checkpoint: Checkpoint) -> Counted:
-    """Of a teacher of this checkpoint's configuration."""
+    """Counts of a teacher of this checkpoint's configuration."""
     return _counted(checkpoint.sha256, lambda: [teacher_model(checkpoint.config, LABELS, "meta")])
 
 
 def text_student_counts(entry: ArtefactPlan) -> Counted:
-    """Of the student that an artefact trains on text, with what is trained beside it."""
+    """Counts of the student that an artefact trains on text, with what is trained beside it."""
 
     def build() -> list[nn.Module]:
+        # it begins with tensors of the shapes that its parts would have
         parts = [part.artefact for part in entry.parts.values()]
         blank = blank_artefacts(parts, entry.checkpoint.config, entry.setup({}).num_labels)
         student: Student = entry.artefact.build(entry.setup(blank))  # type: ignore[attr-defined]
@@ -191,11 +197,10 @@ def counts_of(row: str, teacher: str) -> dict[str, dict[str, int]]:
     config = config_from_name(teacher)
     if row == TEACHER:
         return counts(teacher_model(config, device="meta"), LENGTH)
+    # the first of its operating points
     (only,) = parse_methods(row)
-    return counts(
-        next(iter(untrained(only.method, config_read_by(only, config), device="meta").values())),
-        LENGTH,
-    )
+    models = untrained(only.method, config_read_by(only, config), device="meta")
+    return counts(next(iter(models.values())), LENGTH)
 
 
 def profile_rows(
