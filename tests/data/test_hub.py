@@ -200,7 +200,7 @@ def test_auto_takes_what_was_downloaded_before_where_the_hub_does_not_answer(hub
     """A compute node without a network continues the experiment that was begun with one."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
-    for module in ("build", "request"):
+    for module in ("auto", "request"):
         monkeypatch.setattr(f"bench.plan.{module}.HUB_TEACHER", NAME)
 
     def chosen(**typed) -> str:
