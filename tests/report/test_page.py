@@ -187,6 +187,19 @@ def test_the_page_is_whole_in_one_file(page):
     )
 
 
+def test_the_page_copies_the_latex_that_is_written_and_no_other(store, tmp_path):
+    (path,) = write_reports(store, tmp_path, latex=True)
+    text = (path.parent / "report.html").read_text()
+    written = {file.stem: file.read_text() for file in path.parent.glob("tables/*.tex")}
+    assert set(written) >= {"accuracy", "retention"}
+    assert set(re.findall(r'data-copy="([^"]+)" data-form="1"', text)) == set(written)
+    numbers = re.search(
+        r'<script type="application/json" id="numbers">(.*?)</script>', text, re.DOTALL
+    )[1]
+    copied = json.loads(numbers)["files"]
+    assert {stem: latex for stem, (_, latex) in copied.items() if latex} == written
+
+
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
     """The page of a report without answers, a row of which has two sizes; and its group."""
