@@ -95,6 +95,8 @@ def test_the_method_of_the_page_is_planned_as_the_page_types_it(
     bench, embedded, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
+    # another test may have a module of this name
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
     Path("mine.py").write_text(pages.python_of("contract.md", "class Mine"))
     (command,) = (words for words in pages.commands(CONTRACT) if words[0] == "plan")
     answer = bench(*command)
