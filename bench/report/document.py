@@ -29,7 +29,7 @@ class Picture(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A part of a page: paragraphs, points of a list, commands, pictures and tables, in this order.
+    """A part of a page: paragraphs, points of a list, commands, tables and pictures, in this order.
 
     Attributes:
         title: "" for what is above the first heading.
@@ -62,9 +62,6 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
         points = [f"- {escape.markdown(point)}" for point in section.points]
         points += [f"- command: {escape.code(command)}" for command in section.commands]
         lines += [*points, ""] if points else []
-        for picture in section.pictures:
-            caption = f"*{picture.title}.* {escape.markdown(picture.caption)}"
-            lines += [f"![{picture.title}]({FIGURES}/{picture.name}.svg)  ", caption, ""]
         for table in section.tables:
             heading = escape.markdown(section.heading_of(table))
             lines += [f"### {heading}", ""] if heading else []
@@ -83,6 +80,9 @@ def to_page(title: str, sections: Iterable[Section]) -> bytes:
                 for i, text in enumerate(notes.texts[before:], start=before + 1)
             ]
             lines += [*new, ""] if new else []
+        for picture in section.pictures:
+            caption = f"*{picture.title}.* {escape.markdown(picture.caption)}"
+            lines += [f"![{picture.title}]({FIGURES}/{picture.name}.svg)  ", caption, ""]
     return ("\n".join(lines).rstrip() + "\n").encode()
 
 

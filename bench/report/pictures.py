@@ -557,17 +557,20 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     systems = systems_in(group)
     rows = {label: record for label, record in curves.values() if label in systems}
     rows = rows or dict([*curves.values()][:MOST_PANELS])
-    if not rows:
-        return None
-    from matplotlib.ticker import NullLocator
 
-    look, title = looks(group), {"fontsize": 7, "loc": "left", "pad": 3}
+    # only where somebody asked for scores by epoch
     by_epoch = {
         label: own
         for label, r in rows.items()
         if (own := r.usage.get("epochs", {}).get("scores", []))
     }
-    count = len(rows) + bool(by_epoch)
+    if not by_epoch:
+        return None
+    from matplotlib.ticker import NullLocator
+
+    look = looks(group)
+    title = {"fontsize": 7, "loc": "left", "pad": 3}
+    count = len(rows) + 1
     across = min(4, count)
     with drawing(WIDE if across > 2 else NARROW, 1.45 * -(-count // across) + 0.25, form) as (
         figure,
