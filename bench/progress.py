@@ -74,6 +74,9 @@ class Progress:
         """How far something is, where there is no live line."""
         self.say(text)
 
+    def counted(self, title: str, done: int, total: int) -> None:
+        """Told of every step of what this process does; whoever raises here ends it."""
+
     def is_stopping(self) -> bool:
         """Whether a training should keep its state at its next step, and end."""
         return False

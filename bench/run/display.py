@@ -77,6 +77,7 @@ class FileProgress(Progress):
                 self._body |= {"done": done, "total": total, "left": left}
                 update(done, total)
                 self._write()
+                self.counted(title, done, total)
 
             yield count
 

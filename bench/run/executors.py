@@ -127,6 +127,7 @@ class InProcess(Executor):
         own = FileProgress(write=self._hear)
         own.clock = progress.clock
         own.is_stopping = progress.is_stopping  # type: ignore[method-assign]
+        own.counted = progress.counted  # type: ignore[method-assign]
         self._worker = Worker(plan.request, own)
 
     def _hear(self, file: Path, body: dict[str, Any]) -> None:

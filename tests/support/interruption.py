@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from itertools import count
+from collections import Counter
 
 from bench.progress import Progress
 
@@ -13,16 +12,11 @@ class BreaksOff(Progress):
 
     def __init__(self, title: str, step: int) -> None:
         super().__init__()
-        self.title, self.step = title, step
+        self.title = title
+        self.step = step
+        self.seen = Counter[str]()
 
-    @contextmanager
-    def task(self, title, is_short=False):
-        seen = count(1)
-        with super().task(title, is_short) as update:
-
-            def counted(done: int, total: int) -> None:
-                update(done, total)
-                if self.title in title and next(seen) == self.step:
-                    raise KeyboardInterrupt
-
-            yield counted
+    def counted(self, title: str, done: int, total: int) -> None:
+        self.seen[title] += 1
+        if self.title in title and self.seen[title] == self.step:
+            raise KeyboardInterrupt
