@@ -148,6 +148,7 @@ def choose(
     for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
         group = choice.group
         table = {"table": group.title, "report": place_of(group).as_posix()}
+        table["no_verdict"] = choice.no_verdict
         for row in choice.candidates:
             known = asdict(row) | {"label": group.called(row.label)}
             lines.append(table | known)

@@ -17,7 +17,9 @@ With one sentence in a batch the code of ``sentence`` leaves the gate's probabil
 multiplies with it.
 Teachers of RoBERTa, ELECTRA and MPNet have their own networks dealt in the same way. ModernBERT's
 networks are gated: a neuron is two rows of one matrix there, and equation 5 does not say what it is
-worth. Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in
+worth.
+
+Importance is summed over the first ``importance_examples`` examples alone, 2,048 of them, in
 their order, where the code takes all examples of its set. Variants made by augmentation count too:
 with 20 variants of each example the first 2,048 hold some 98 that are not variants.
 ``importance_rows=validation`` has the same limit, and reads the first evaluation set only (of mnli

@@ -9,23 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.analysis.choose import EXACT, RETAINED, Candidate, Choice, cheapness
-from bench.record.cell import TEACHER
+from bench.record.cell import ONNX_INT8, PLUS_INT8, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
+from bench.report import groups
 from bench.report.comparison import mean_of_rows
 from bench.report.groups import KEPT, ReportGroup
 from bench.report.speed import conditions_of
 from bench.report.table import DASH, INTERVAL, Column, Table, TableCell, number
+from bench.report.tables.absolute_errors import absolute_error, in_units
 from bench.report.tables.parts import if_busy, line_of
 from bench.stats.form import SCORE
 from bench.stats.metrics import label_of, metric_of
 
 ONE_SEED = "One seed: no verdict about methods."
-PLUS_INT8 = "+int8"
-"""What stands behind a row in 8 bits."""
-ONNX_INT8 = "onnx-int8"
-"""The backend of such a row."""
 R2_TITLE = "R2"
 ERROR_TITLE = "mean absolute error"
 SHARE = 0.95
@@ -87,8 +85,9 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
         f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
     ]
     sentences += [f"Suspect: {what}." for what in row.suspect]
-    if _seeds(choice) == 1:
-        sentences.append(ONE_SEED)
+    if choice.no_verdict:
+        is_one_seed = choice.no_verdict == groups.ONE_SEED
+        sentences.append(ONE_SEED if is_one_seed else choice.no_verdict)
     return Answer(row, bool(kept), least, " ".join(sentences))
 
 
@@ -142,6 +141,8 @@ def _of_distilling(
         return f"the best distilled row, {name}, scores {best.score:.1f}"
     low, high = drawn.interval()
     figures = f"{name} {gap:+.1f} points, {low:+.1f} to {high:+.1f}"
+    if choice.no_verdict and (low > 0 or high < 0):
+        return f"the best distilled row differs by {gap:+.1f} points ({name}, {low:+.1f} to {high:+.1f})"
     if low > 0:
         return f"distilling gains ({figures}) and costs {_size(best)}"
     if high < 0:
@@ -162,14 +163,6 @@ def _size(row: Candidate) -> str:
     return megabytes if row.latency is None else f"{megabytes} and {_ms(row.latency)}"
 
 
-def _seeds(choice: Choice) -> int:
-    """The most trainings of a row that is trained."""
-    group = choice.group
-    column = choice.columns[0]
-    counts = [len(group.finished(label, column)) for label in group.systems if label != TEACHER]
-    return max(counts, default=1)
-
-
 def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried]) -> Table:
     """All rows that were tried: scores, disagreement, megabytes and milliseconds."""
     group = choice.group
@@ -182,7 +175,7 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
     ]
     is_of_numbers = metric_of(column.metric).form is SCORE
     columns += [Column(title) for title in (R2_TITLE, ERROR_TITLE) if is_of_numbers]
-    columns += [Column("% of teacher", csv=INTERVAL), Column("changed (%)"), Column("MB")]
+    columns += [Column("retention (%)", csv=INTERVAL), Column("changed (%)"), Column("MB")]
     runtimes = list(_runtimes(session))
     milliseconds = {" p50": "value", " p95": "high"}
     columns += [Column(if_busy(title, group), csv=milliseconds, digits=6) for title, _ in runtimes]
@@ -229,8 +222,9 @@ def _errors(choice: Choice, records: Sequence[Record]) -> list[TableCell]:
         return [TableCell(DASH)] * 2
     answers = [data.predicted[record.key] for record in records]
     explained = [metric_of("r2").score(predicted, data.labels) for predicted in answers]
-    error = [np.abs(predicted - data.labels).mean() for predicted in answers]
-    return [number(100 * float(np.mean(explained))), number(float(np.mean(error)), ".4g")]
+    errors = [absolute_error(predicted, data.labels) for predicted in answers]
+    mean = float(np.mean(errors))
+    return [number(100 * float(np.mean(explained))), TableCell(in_units(mean), value=mean)]
 
 
 def _score(

@@ -687,6 +687,7 @@ def _bound_limits(
     best = candidates[0] if candidates else None
     replaced = {row.stands_in_for for row in candidates if row.stands_in_for}
     bound = []
+    is_judged = not evidence.group.no_verdict_in(evidence.columns)
     for name in limits:
         outside: list[tuple[float, Candidate]] = []
         for each in judged:
@@ -697,7 +698,11 @@ def _bound_limits(
                 outside.append((abs(cost - limits[name]), each.row))
         outside.sort(key=lambda pair: (pair[0], -pair[1].score, pair[1].label))
         rows = [_bound_limit(evidence, name, row, best) for _, row in outside]
-        rows = [r for r in rows if r.row not in replaced or (r.low is not None and r.low > 0)]
+        rows = [
+            r
+            for r in rows
+            if r.row not in replaced or (is_judged and r.low is not None and r.low > 0)
+        ]
         nearest = rows[:1]
         highest = max(rows, key=lambda r: r.gain or 0.0, default=None)
         if best is not None and highest is not None and highest.gain != nearest[0].gain:

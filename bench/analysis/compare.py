@@ -142,7 +142,8 @@ def compare(
         against: a row that is subtracted from both sides, or that of the first one and that of the
             second, separated by a comma: leads are compared, and a row that both share is one
             training of each seed.
-        detail: whether the mean has its :class:`bench.stats.mean_detail.MeanDetail`.
+        detail: whether the mean has its :class:`bench.stats.mean_detail.MeanDetail`; it has none
+            without a verdict.
 
     Raises:
         InputError: a row that is not there, one row twice, a teacher that a row has not, or no
@@ -182,7 +183,7 @@ def compare(
             group.left_out_of_means = [c for c in noise if c in shared.columns]
             lines, averaged = _compared(shared, named, store_of, exact, reported)
             answer[title] = judged(lines, averaged)
-            if detail and averaged:
+            if detail and averaged and not answer[title][-1].no_verdict:
                 own = [lines[place] for place in averaged]
                 found = in_detail(list(averaged.values()), own)
                 answer[title][-1] = replace(answer[title][-1], detail=found)

@@ -344,7 +344,7 @@ def choose(
     return "\n".join(lines), body, OK if is_answered else CHECK_FAILED
 
 
-WITH_FILE = frozenset({"teacher", "quick", "full", "batch", "students", "to", "yes"})
+WITH_FILE = frozenset({"teacher", "quick", "full", "batch", "students", "to", "yes", "offline"})
 """Options of ``choose`` that need a file of examples."""
 
 
@@ -353,7 +353,10 @@ def _refuse_without_file(ctx: typer.Context) -> None:
     sources = {name: ctx.get_parameter_source(name) for name in sorted(WITH_FILE)}
     typed = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if typed:
-        raise InputError(f"--{typed[0]} goes with a file of examples: choose my.csv --{typed[0]}")
+        value = " VALUE" if typed[0] in ("teacher", "batch", "students", "to") else ""
+        raise InputError(
+            f"--{typed[0]} goes with a file of examples: choose my.csv --{typed[0]}{value}"
+        )
 
 
 def _extent(quick: bool, full: bool, tasks: str) -> str:
@@ -384,6 +387,7 @@ def _answer_question(**typed: Any) -> Answer:
     body = {
         "sentence": found.answer and found.answer.sentence,
         "row": found.answer and found.answer.row.label,
+        "no_verdict": found.choice.no_verdict,
         "candidates": [asdict(row) for row in found.choice.candidates],
         "left_out": dict(found.choice.left_out),
         "page": str(found.page),

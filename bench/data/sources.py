@@ -251,7 +251,7 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     """The source that ``--data`` names, for this task.
 
     Args:
-        data: "hub", "sample" or a folder; "auto" is resolved before (bench.plan.request).
+        data: "hub", "sample" or a folder; "auto" is resolved before (bench.plan.auto).
 
     Raises:
         InputError: no such folder.

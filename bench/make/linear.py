@@ -26,7 +26,7 @@ from bench.data.predictions import (
     name_of_file,
 )
 from bench.data.table_files import Split
-from bench.data.tasks import Task
+from bench.data.tasks import BALANCED, Task
 from bench.errors import InputError
 from bench.stats.metrics import metric_of
 
@@ -189,7 +189,9 @@ def _fitted(task: Task, train: Split, strength: float) -> LinearModel:
         weights_FC = ridge.coef_[:, None]
         bias_C = np.array([ridge.intercept_])
     else:
-        weight = "balanced" if task.metrics[0] == "macro_f1" else None
+        # as the other rows where the user asks for it, and where every class counts alike
+        is_balanced = task.weights == BALANCED or task.metrics[0] == "macro_f1"
+        weight = "balanced" if is_balanced else None
         logistic = LogisticRegression(C=strength, max_iter=1000, class_weight=weight)
         logistic.fit(features_NF, train.labels)
         weights_FC, bias_C = _of_all_classes(logistic, len(task.labels))

@@ -86,8 +86,8 @@ def runner(
         backend: ``eager`` and ``sdpa`` are transformers' attentions, but for MPNet's sdpa, which
             transformers lacks and this program has; ``compile`` is torch.compile over sdpa, ``onnx``
             is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear
-            layers and embeddings in 8 bits
-            (dynamic quantization: the ranges of activations are found in every call), ``openvino`` runs the file of ``onnx``.
+            layers and embeddings in 8 bits (dynamic quantization: the ranges of activations are
+            found in every call), ``openvino`` runs the file of ``onnx``.
     """
     if backend not in TORCH:
         with tempfile.TemporaryDirectory() as folder:

@@ -76,7 +76,10 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
 
 
 def _fewer(request: Request) -> dict[str, Any]:
-    """Limits of a first look at generated data, where the user typed none."""
+    """Limits of a first look at generated data, where the user typed none; none where a task is
+    the user's own, whose examples are not generated."""
+    if any(map(is_own, typed_tasks(request.tasks))):
+        return {}
     fewer: dict[str, Any] = {}
     if request.max_train_rows is None:
         fewer["max_train_rows"] = FEWER_ROWS

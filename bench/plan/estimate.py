@@ -573,7 +573,7 @@ def too_large_for_card(plan: Plan) -> list[str]:
             )
     if lines:
         return lines
-    sharing = math.ceil(plan.request.jobs / accelerators(plan.request))
+    sharing = math.ceil(plan.request.jobs / max(1, accelerators(plan.request)))
     together = sum(sorted(needed.values(), reverse=True)[:sharing])
     if together > free:
         lines.append(

@@ -2,8 +2,7 @@
 it in.
 
 All of it can be pickled: a step travels to whoever makes it, on this machine or another one, and
-    nobody
-plans twice. It carries its tasks, the teacher's configuration and the objects of its methods. Texts
+nobody plans twice. It carries its tasks, the teacher's configuration and the objects of its methods. Texts
 and weights do not travel. They are read where they are needed, and texts are compared with the
 fingerprint that the plan has of them.
 """

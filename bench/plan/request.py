@@ -1,5 +1,4 @@
-"""What a person asks for: each field of a request is an option of ``run``, with its words beside
-it; and what ``auto`` means."""
+"""What a person asks for: each field of a request is an option of ``run``, with its words beside it."""
 
 from __future__ import annotations
 
@@ -418,8 +417,8 @@ class Request:
         None,
         "How many tokens of the corpus the pre-training on text reads; a shorter corpus is "
         "repeated.",
-        show_default="4,000,000; 100,000 with generated sentences; of your own tasks' texts three "
-        "passes, at most 4,000,000",
+        show_default="4,000,000; 100,000 with generated sentences, 40,000 where auto chose them; "
+        "of your own tasks' texts three passes, at most 4,000,000",
     )
     # further training rows
     augment: str = _option(

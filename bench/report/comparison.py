@@ -48,8 +48,7 @@ WITHIN = f"within {MARGIN:g} point"
 SHOWN, NOT_SHOWN = "shown", "not shown"
 NEAR_THE_LEVEL = 0.0002, 0.06
 """Between these another draw of the resamples may take p, times the tests of a family, over the
-level: 0.05 is two standard errors or
-more from the rest."""
+level: 0.05 is two standard errors or more from the rest."""
 
 
 def verdict_of(difference: float, p: float, adjusted: float, error: float = 0.0) -> str:
@@ -57,8 +56,7 @@ def verdict_of(difference: float, p: float, adjusted: float, error: float = 0.0)
 
     Args:
         error: the standard error that random draws leave in p; 0 for an exact test. It is
-        borderline
-            if p is within two of them of the value that would be adjusted to the level.
+            borderline if p is within two of them of the value that would be adjusted to the level.
     """
     limit = LEVEL * p / max(adjusted, p) if p > 0 else LEVEL
     if abs(p - limit) < 2 * error:
@@ -403,10 +401,13 @@ def within_margin(
     """Whether the mean difference of two rows is shown to be within the margin.
 
     One training says nothing of others, so a row that is trained needs two seeds in each column.
+    Seeds that end in results of several kinds say as little.
 
     Args:
         drawn: as :func:`mean_of_rows` has it of these rows and columns.
     """
+    if group.has_seeds_apart(rows, columns):
+        return False
     for row in rows:
         for column in columns:
             done = group.finished(row, column)
@@ -516,7 +517,7 @@ def comparison_notes(lines: Collection[Comparison]) -> list[str]:
         NO_LEAST: any(line.least is None for line in lines),
         f"{TOO_FEW_SEEDS.capitalize()}: the seeds of one of the two rows are more than {TIMES:g} standard deviations of the other rows' "
         "seeds apart, so they are of several kinds, and the mean of so few is no estimate.": any(
-            line.has_seeds_apart for line in lines
+            line.has_seeds_apart and not line.no_verdict for line in lines
         ),
     }
     return [note for note, applies in notes.items() if applies]

@@ -647,6 +647,8 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
+FRONT = "The line is the front: nothing that costs no more scores higher."
+HOLLOW = "Hollow: another row costs no more and scores higher (the interval of the difference is above 0)."
 PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None]]] = {
     "differences": (
         "Mean difference to the baseline",
@@ -656,9 +658,9 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     ),
     "score-flops": (
         "Mean score against FLOPs",
-        "Of one sequence of 128 tokens, 2 x MACs, logarithmic scale. The line is the front: nothing that costs no more scores higher. "
-        "Bars: 95 % intervals, not adjusted. Hollow: another row costs no more and scores higher (the interval of the "
-        "difference is above 0). Diamond: the teacher. Rows of one cost are drawn side by side; rows in 8 bits are left out.",
+        f"Of one sequence of 128 tokens, 2 x MACs, logarithmic scale. {FRONT} "
+        f"Bars: 95 % intervals, not adjusted. {HOLLOW} Diamond: the teacher. "
+        "Rows of one cost are drawn side by side; rows in 8 bits are left out.",
         lambda group, form: scatter(group, flops_of(group), form, "FLOPs (G)"),
     ),
     "score-latency": (

@@ -43,7 +43,7 @@ from bench.report.file_names import (
 from bench.report.frame import nothing_in
 from bench.report.groups import KEPT, ReportGroup, groups
 from bench.report.html_page import html_page
-from bench.report.pictures import PICTURES, left_out_of_pictures
+from bench.report.pictures import FRONT, HOLLOW, PICTURES, left_out_of_pictures
 from bench.report.render import remove_stale_files, write_tables
 from bench.report.reproduce import set_record_source
 from bench.report.resampled import judge_answers, resample
@@ -60,7 +60,6 @@ from bench.report.tables.registry import make_tables, report_sections
 from bench.stats.ratios import Ratio, pooled
 from bench.user_files import toml_of
 
-UNJUDGED = "Without verdicts there is no front, and no point is hollow."
 LONGEST_NAME = 200
 """Characters of a name."""
 
@@ -317,8 +316,10 @@ def write_pictures(
                 write_atomically(own / FIGURES / f"{stem}.{form}", drawn)
                 if form == "svg":
                     text = caption.format(conditions=group.speed_conditions)
-                    unjudged = UNJUDGED if group.no_verdict and name == "score-flops" else ""
-                    told = [text, unjudged, left_out_of_pictures(group)]
+                    # without verdicts there is no front, and no point is hollow
+                    if group.no_verdict:
+                        text = text.replace(f"{FRONT} ", "").replace(f"{HOLLOW} ", "")
+                    told = [text, left_out_of_pictures(group)]
                     text = " ".join(filter(None, told))
                     shown.append(Picture(stem, title, text, drawn))
     return shown

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 import methods
-from bench.analysis.answer import PLUS_INT8, Answer, Tried, answer, sheet
+from bench.analysis.answer import Answer, Tried, answer, sheet
 from bench.analysis.answer_page import Taken, page
 from bench.analysis.choose import LIMITS, Candidate, Choice, checked_limits, choose
 from bench.data.own_tasks import expand, is_own, typed_tasks
@@ -31,7 +31,7 @@ from bench.plan.spelling import parse_methods
 from bench.plan.student_cells import check_row
 from bench.plan.untrained import graph_problem
 from bench.progress import Progress, duration
-from bench.record.cell import CHECKPOINT, PREDICTIONS, TEACHER
+from bench.record.cell import CHECKPOINT, PLUS_INT8, PREDICTIONS, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord, write_speed
 from bench.record.store import Store

@@ -172,7 +172,7 @@ def pruned_classifier(
 
     Args:
         config, weights: of the whole classifier, which is of one of
-        :data:`methods.core.families.LAYERED`.
+            :data:`methods.core.families.LAYERED`.
         heads_LH, neurons_LF: masks of each layer.
     """
     counts = {

@@ -14,7 +14,7 @@ from bench.data import hub as reading
 from bench.data.corpus import read_corpus
 from bench.data.hub import WAITS, downloaded
 from bench.errors import InputError
-from bench.plan.build import without_auto
+from bench.plan.auto import without_auto
 from bench.plan.request import Request
 from bench.record.store import Store
 

@@ -120,7 +120,11 @@ def compared_with_each_other(group: ReportGroup, answers: Answers) -> Table | No
         pairs = list(combinations(asked, 2))
     else:
         # without verdicts nothing leads: the first one that was typed
-        complete = [] if group.no_verdict else [row for row in asked if row in group.mean_scores]
+        complete = (
+            []
+            if group.no_verdict
+            else [row for row in asked if row in group.complete and not group.is_suspect(row)]
+        )
         leader = max(complete, key=lambda row: group.mean_scores[row], default=asked[0])
         pairs = [(leader, row) for row in asked if row != leader]
     return _compared("Systems compared with each other", group, pairs, answers, EACH_OTHER)

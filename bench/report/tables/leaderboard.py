@@ -61,7 +61,8 @@ def _within(group: ReportGroup, label: str, best: str) -> TableCell:
     if label == best:
         return TableCell("best")
     pair = group.pairs.get((best, label))
-    if pair is None or pair.is_within is None or label not in group.complete:
+    is_complete = label == TEACHER or label in group.complete
+    if pair is None or pair.is_within is None or not is_complete:
         return TableCell(DASH)
     return TableCell(SHOWN if pair.is_within else NOT_SHOWN)
 
