@@ -77,7 +77,7 @@ def draw(table: Path, picture: Path) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=11)
     axes.set_xlabel(
-        "points of the mean compared with fine-tuning without a teacher; 95 % intervals",
+        "difference to fine-tuning without a teacher, in points (95 % intervals)",
         fontsize=11,
     )
     for side in ("top", "right", "left"):
