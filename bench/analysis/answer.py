@@ -142,7 +142,8 @@ def _of_distilling(
     low, high = drawn.interval()
     figures = f"{name} {gap:+.1f} points, {low:+.1f} to {high:+.1f}"
     if choice.no_verdict and (low > 0 or high < 0):
-        return f"the best distilled row differs by {gap:+.1f} points ({name}, {low:+.1f} to {high:+.1f})"
+        interval = f"{low:+.1f} to {high:+.1f}"
+        return f"the best distilled row differs by {gap:+.1f} points ({name}, {interval})"
     if low > 0:
         return f"distilling gains ({figures}) and costs {_size(best)}"
     if high < 0:

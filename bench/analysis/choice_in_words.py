@@ -99,7 +99,7 @@ def _chosen(choice: Choice) -> list[str]:
     undecided = [row for row in choice.candidates if not row.is_within and row.verdict != WORSE]
     if undecided and not choice.no_verdict:
         names = ", ".join(called(row.label) for row in undecided)
-        lines.append(f"Shown to be neither worse nor {WITHIN} of it: {names}.")
+        lines.append(f"Not shown to be worse, and not shown to be {WITHIN} of it: {names}.")
     if several:
         lines.append(
             "The best row was chosen on the examples that it is scored on, "

@@ -176,6 +176,11 @@ class BoundLimit:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def is_gain(self) -> bool:
+        """Whether the row is shown to score more."""
+        return self.low is not None and self.low > 0
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -688,27 +693,33 @@ def _bound_limits(
     replaced = {row.stands_in_for for row in candidates if row.stands_in_for}
     bound = []
     is_judged = not evidence.group.no_verdict_in(evidence.columns)
-    for name in limits:
-        outside: list[tuple[float, Candidate]] = []
-        for each in judged:
-            cost = each.row.cost(name) if each.row is not None else None
-            if each.row is None or cost is None or each.over != (name,) or each.fault:
-                continue
-            if best is None or round(each.row.score - best.score, EXACT) > 0:
-                outside.append((abs(cost - limits[name]), each.row))
-        outside.sort(key=lambda pair: (pair[0], -pair[1].score, pair[1].label))
-        rows = [_bound_limit(evidence, name, row, best) for _, row in outside]
-        rows = [
-            r
-            for r in rows
-            if r.row not in replaced or (is_judged and r.low is not None and r.low > 0)
-        ]
+    for name, limit in limits.items():
+        outside = _left_out_by(name, limit, judged, best)
+        rows = [_bound_limit(evidence, name, row, best) for row in outside]
+        rows = [row for row in rows if row.row not in replaced or (is_judged and row.is_gain)]
         nearest = rows[:1]
         highest = max(rows, key=lambda r: r.gain or 0.0, default=None)
         if best is not None and highest is not None and highest.gain != nearest[0].gain:
             nearest.append(highest)
         bound += nearest
     return bound
+
+
+def _left_out_by(
+    name: str, limit: float, judged: Sequence[_Judged], best: Candidate | None
+) -> list[Candidate]:
+    """The rows that one limit alone leaves out and that score more than the best of what fits, the
+    nearest first."""
+    outside: list[tuple[float, Candidate]] = []
+    for each in judged:
+        row = each.row
+        cost = row.cost(name) if row is not None else None
+        if row is None or cost is None or each.over != (name,) or each.fault:
+            continue
+        if best is None or round(row.score - best.score, EXACT) > 0:
+            outside.append((abs(cost - limit), row))
+    outside.sort(key=lambda pair: (pair[0], -pair[1].score, pair[1].label))
+    return [row for _, row in outside]
 
 
 def _bound_limit(

@@ -344,13 +344,22 @@ def choose(
     return "\n".join(lines), body, OK if is_answered else CHECK_FAILED
 
 
-WITH_FILE = frozenset({"teacher", "quick", "full", "batch", "students", "to", "yes", "offline"})
+WITH_FILE = (
+    "batch",
+    "full",
+    "offline",
+    "quick",
+    "students",
+    "teacher",
+    "to",
+    "yes",
+)
 """Options of ``choose`` that need a file of examples."""
 
 
 def _refuse_without_file(ctx: typer.Context) -> None:
     """Raises InputError: options of the training, and nothing to train on."""
-    sources = {name: ctx.get_parameter_source(name) for name in sorted(WITH_FILE)}
+    sources = {name: ctx.get_parameter_source(name) for name in WITH_FILE}
     typed = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
     if typed:
         value = " VALUE" if typed[0] in ("teacher", "batch", "students", "to") else ""

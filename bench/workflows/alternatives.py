@@ -447,7 +447,7 @@ def _linear_taken(task: TaskPlan, record: Record, folder: Path, to: Path, store:
 
 
 def _lines_of_card(folder: Path, form: str, task: TaskPlan) -> tuple[str, ...]:
-    """The indented lines of an exported folder's page: Python that uses it, and prints an answer."""
+    """The indented lines of an exported folder's page: Python that uses it and prints an answer."""
     text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)[2]
     lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
     if form == HF and task.task.labels:

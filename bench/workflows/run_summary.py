@@ -49,8 +49,8 @@ def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
     read = "Percent, development sets."
     if any(cell.bold for line in own for cell in line.cells):
         read += (
-            " Bold: the best student of a column, and the highest mean; it says nothing of the rows "
-            "near it."
+            " Bold: the best student of a column, and the highest mean; it says nothing of the "
+            "rows near it."
         )
     lines.append(textwrap.fill(f"{read} The report has the footnotes.", TERMINAL))
     further = len(group.systems) - len(kept)

@@ -75,7 +75,7 @@ def test_the_cheapest_of_those_that_are_shown_to_be_near_the_best(store):
     assert "Highest mean of what fits: wide" in said
     assert "The cheapest row that is shown to be within 1 point of it: small" in said
     assert "Shown to be within 1 point of it, too: twin." in said
-    assert "Shown to be neither worse nor within 1 point of it: apart." in said
+    assert "Not shown to be worse, and not shown to be within 1 point of it: apart." in said
     assert [row[-3] for row in table(choice).rows[4:]] == ["< 0.001"], "no p is 0"
     gap = choice.candidates[4]
     assert gap.low < gap.score - choice.candidates[0].score < gap.high < 0

@@ -150,6 +150,7 @@ def test_a_classifier_without_its_head(bench):
 OPPOSITE = """
 
 def opposite(temperature, weight):
+    from methods.core import losses
     from methods.core.terms import soft
 
     return soft(lambda ours, theirs: losses.soft_kl_batchmean(ours, -theirs, temperature), weight)

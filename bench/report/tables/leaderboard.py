@@ -199,7 +199,8 @@ def summary(group: ReportGroup) -> list[str]:
     if near:
         texts.append(f"Shown to be {WITHIN} of it: {listed(near)}.")
     if undecided:
-        texts.append(f"Shown to be neither worse nor {WITHIN} of it: {listed(undecided)}.")
+        names = listed(undecided)
+        texts.append(f"Not shown to be worse, and not shown to be {WITHIN} of it: {names}.")
     return texts + _with_noise_in(group)
 
 
@@ -238,6 +239,7 @@ def _near_the_best(group: ReportGroup, best: str) -> tuple[list[str], list[str]]
             continue
         if pair.is_within:
             near.append(group.called(label))
-        elif (pair.low or 0.0) <= 0 or group.has_seeds_apart((best, label), group.averaged):
+        # where seeds end in results of several kinds, the table says so
+        elif (pair.low or 0.0) <= 0 and not group.has_seeds_apart((best, label), group.averaged):
             undecided.append(group.called(label))
     return near, undecided
