@@ -110,11 +110,16 @@ def _costs(choice: Choice, row: Candidate) -> str:
     """Its megabytes and milliseconds."""
     parts = []
     if row.megabytes is not None:
-        parts.append(f" in {row.megabytes:.1f} MB")
+        parts.append(f" in {in_megabytes(row.megabytes)}")
     if row.latency is not None:
         busy = " (busy machine)" if choice.busy_cores >= BUSY_CORES else ""
         parts.append(f" at {_ms(row.latency)}{busy}")
     return "".join(parts)
+
+
+def in_megabytes(megabytes: float) -> str:
+    """One decimal; two digits of what is smaller than a tenth."""
+    return f"{megabytes:.1f} MB" if megabytes >= 0.1 else f"{megabytes:.2g} MB"
 
 
 def _ms(latency: float) -> str:
@@ -140,10 +145,13 @@ def _of_distilling(
     if drawn is None:
         return f"the best distilled row, {name}, scores {best.score:.1f}"
     low, high = drawn.interval()
-    figures = f"{name} {gap:+.1f} points, {low:+.1f} to {high:+.1f}"
+    interval = f"{low:+.1f} to {high:+.1f}"
+    # a class that it never predicts may be all of the difference
+    fault = "".join(f"; {what}" for what in best.suspect)
+    figures = f"{name} {gap:+.1f} points, {interval}{fault}"
     if choice.no_verdict and (low > 0 or high < 0):
-        interval = f"{low:+.1f} to {high:+.1f}"
-        return f"the best distilled row differs by {gap:+.1f} points ({name}, {interval})"
+        seen = f"({name}, {interval}{fault})"
+        return f"the best distilled row differs by {gap:+.1f} points {seen}"
     if low > 0:
         return f"distilling gains ({figures}) and costs {_size(best)}"
     if high < 0:
@@ -160,7 +168,7 @@ def _of_quantising(choice: Choice, row: Candidate) -> str:
 
 
 def _size(row: Candidate) -> str:
-    megabytes = "an unknown size" if row.megabytes is None else f"{row.megabytes:.1f} MB"
+    megabytes = "an unknown size" if row.megabytes is None else in_megabytes(row.megabytes)
     return megabytes if row.latency is None else f"{megabytes} and {_ms(row.latency)}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.answer import SHARE, Answer
+from bench.analysis.answer import SHARE, Answer, in_megabytes
 from bench.analysis.choice_in_words import bound_lines
 from bench.analysis.choose import Choice
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
@@ -41,7 +41,7 @@ class Taken:
         """Where it is, and how its answers compare with the record's."""
         same = self.examples - self.changed
         return (
-            f"{self.folder}: {self.megabytes:.1f} MB; {same:,} of {self.examples:,} predictions "
+            f"{self.folder}: {in_megabytes(self.megabytes)}; {same:,} of {self.examples:,} predictions "
             "are those of the record"
         )
 

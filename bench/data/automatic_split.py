@@ -187,12 +187,15 @@ def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int])
     if repeated:
         rows = sum(texts[text] for text in repeated)
         line = f"{rows:,} rows have a text of another row; equal texts are on one side of the split"
-        if contradicting := _contradicting(examples, repeated):
-            line += f"; {contradicting:,} of these {len(repeated):,} texts have different labels"
+        # of numbers it is no alarm that two ratings of a text differ
+        contradicting = _contradicting(examples, repeated) if task.labels else 0
+        if contradicting:
+            line += f"; texts with different labels: {contradicting:,} of {len(repeated):,}"
         lines.append(line)
     if task.group:
         lines.append(
-            f"each {one_line(task.group)} is on one side of the split: {len(units):,} parts"
+            f"each {one_line(task.group)} is on one side of the split: {len(units):,} parts that "
+            "share none, nor a text"
         )
     if not task.labels:
         return lines

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 import methods
-from bench.analysis.answer import Answer, Tried, answer, sheet
+from bench.analysis.answer import Answer, Tried, answer, in_megabytes, sheet
 from bench.analysis.answer_page import Taken, page
 from bench.analysis.choose import LIMITS, Candidate, Choice, checked_limits, choose
 from bench.data.own_tasks import expand, is_own, typed_tasks
@@ -239,7 +239,7 @@ def _with_linear(
     train = task.source.load(task.task, "train")
     model, seconds = write_baseline(folder, task.task, train, task.evaluation)
     size = (folder / LINEAR_FILE).stat().st_size / 1e6
-    progress.say(f"choose: {NAME} is fitted in {seconds:.1f} s, {size:.1f} MB")
+    progress.say(f"choose: {NAME} is fitted in {seconds:.1f} s, {in_megabytes(size)}")
     return folder, model
 
 

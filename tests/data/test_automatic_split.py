@@ -110,7 +110,7 @@ def test_what_a_class_lost_and_which_texts_repeat_is_said():
     )
     assert "scored on fewer than 5 rows" in said
     assert "3 rows have a text of another row" in said
-    assert "1 of these 1 texts have different labels" in said
+    assert "texts with different labels: 1 of 1" in said
 
 
 def tickets(folder, **columns) -> str:
@@ -147,7 +147,7 @@ def test_the_plan_says_what_the_split_keeps_together(tmp_path, teacher_folder):
     )  # fmt: skip
     notes = "\n".join(plan.notes)
     assert "2 rows have a text of another row" in notes
-    assert "each customer is on one side of the split: 6 parts" in notes
+    assert "each customer is on one side of the split: 6 parts that share none, nor a text" in notes
 
 
 @pytest.mark.parametrize(
