@@ -41,7 +41,8 @@ class Taken:
         """Where it is, and how its answers compare with the record's."""
         same = self.examples - self.changed
         return (
-            f"{self.folder}: {in_megabytes(self.megabytes)}; {same:,} of {self.examples:,} predictions "
+            f"{self.folder}: {in_megabytes(self.megabytes)}; "
+            f"{same:,} of {self.examples:,} predictions "
             "are those of the record"
         )
 
