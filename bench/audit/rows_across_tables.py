@@ -58,6 +58,10 @@ def _systems(sheets: Sequence[Sheet]) -> Iterator[System]:
                 yield System(sheet, row, system, often[system], columns)
 
 
+ENDS = frozenset({Decimal(0), Decimal(100)})
+"""Scores that whole columns may have: that two tables both print them says nothing."""
+
+
 @dataclass(frozen=True)
 class Relation:
     """A relation that two rows of two tables may have, and how far they have to agree then.
@@ -229,7 +233,7 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
 
     for (_, name), by_system in printed.items():
         # systems that are printed twice, and those of which the scores differ
-        repeated = [rows for rows in by_system.values() if len(rows) >= 2]
+        repeated = [rows for rows in by_system.values() if _is_repeated(rows, name)]
         odd = [rows for rows in repeated if _is_odd(rows, name)]
         agreeing = len(repeated) - len(odd)
         if agreeing < max(3, 2 * len(odd)):
@@ -244,6 +248,13 @@ def changed_elsewhere(sheets: Sequence[Sheet]) -> Iterator[Finding]:
                 why = f"{first.sheet.where} has {x.text}; {other_systems}"
                 column = system.columns[name]
                 yield _differs(system, column, y, x, "quoted differently", why, "a digit")
+
+
+def _is_repeated(rows: Sequence[System], name: str) -> bool:
+    """Whether a system is printed twice in a column, and not always with a score that whole columns
+    have."""
+    scores = {row.score(name).value for row in rows}
+    return len(rows) >= 2 and not scores <= ENDS
 
 
 def _is_odd(rows: Sequence[System], name: str) -> bool:

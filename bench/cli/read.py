@@ -347,7 +347,6 @@ def choose(
 WITH_FILE = (
     "batch",
     "full",
-    "offline",
     "quick",
     "students",
     "teacher",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 import tiny
 import torch
@@ -11,6 +13,10 @@ from bench.measure.latency import full_length
 from bench.measure.serving import Served, time_served
 from bench.record.speed_sessions import OWN_RUNTIME, SpeedRecord
 from bench.report.speed import main_conditions
+
+with_onnx = pytest.mark.skipif(
+    find_spec("onnxruntime") is None or find_spec("onnx") is None, reason="needs the extra 'onnx'"
+)
 
 pytestmark = pytest.mark.slow
 ALL = ("sdpa", "onnx", "onnx-int8")
@@ -25,6 +31,7 @@ def session(timings):
     return SpeedRecord(teacher="t", timings=timings, started="1", finished="2")
 
 
+@with_onnx
 def test_every_row_is_timed_on_its_backends_with_each_number_of_threads():
     asked = []
     models = [
@@ -51,6 +58,7 @@ def test_every_row_is_timed_on_its_backends_with_each_number_of_threads():
     assert record.timing_of("small", main.model_copy(update={"backend": "onnx"})) is None
 
 
+@with_onnx
 def test_an_onnx_file_is_written_once_and_a_failure_is_told(monkeypatch):
     written = []
     real = serving.write_onnx

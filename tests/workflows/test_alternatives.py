@@ -19,6 +19,8 @@ from transformers import AutoTokenizer, BertForSequenceClassification
 from bench.record.store import Store
 from bench.workflows import alternatives
 
+pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
+pytest.importorskip("onnx", reason="needs the extra 'onnx'")
 pytestmark = pytest.mark.slow
 LABELS = ("animal", "house", "river")
 
