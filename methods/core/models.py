@@ -349,9 +349,15 @@ def label_gradients(
     model: nn.Module, batch: Batch, modules: Sequence[nn.Module], read: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """What each of the modules gives, [T, X], or with ``read`` what it reads, and the gradient of
-    the labels' loss with respect to it. The loss is summed over the examples, so that a token's
-    gradient is that of its own example. Raises TypeError: the packed pass does not go through a
-    module, as of an attention that it computes itself."""
+    the labels' loss with respect to it.
+
+    The loss is summed over the examples, so that a token's gradient is that of its own example. All
+    examples weigh the same, also where the training weighs classes.
+
+    Raises:
+        TypeError: the packed pass does not go through a module, as of an attention that it
+            computes itself.
+    """
     given: dict[nn.Module, Tensor] = {}
 
     def keep_read(module: nn.Module, inputs: Any) -> None:
