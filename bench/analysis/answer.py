@@ -13,10 +13,11 @@ from bench.record.cell import ONNX_INT8, PLUS_INT8, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
-from bench.report import groups
-from bench.report.comparison import mean_of_rows
-from bench.report.groups import KEPT, ReportGroup
+from bench.report import score_column
+from bench.report.means import mean_of_rows
 from bench.report.speed import conditions_of
+from bench.report.study import KEPT
+from bench.report.study import Study as ReportGroup
 from bench.report.table import DASH, INTERVAL, Column, Table, TableCell, number
 from bench.report.tables.absolute_errors import absolute_error, in_units
 from bench.report.tables.parts import if_busy, line_of
@@ -86,7 +87,7 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
     ]
     sentences += [f"Suspect: {what}." for what in row.suspect]
     if choice.no_verdict:
-        is_one_seed = choice.no_verdict == groups.ONE_SEED
+        is_one_seed = choice.no_verdict == score_column.ONE_SEED
         sentences.append(ONE_SEED if is_one_seed else choice.no_verdict)
     return Answer(row, bool(kept), least, " ".join(sentences))
 

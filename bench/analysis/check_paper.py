@@ -15,9 +15,9 @@ from bench.errors import InputError, known_row
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.comparison import columns_of_noise
-from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study as ReportGroup
 from bench.report.tables.for_paper import name_in_paper
 from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
@@ -60,7 +60,11 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         InputError: no records, or a mapping to a row that is not there.
     """
     store = Store(results)
-    tables = groups(store.records())
+    records = list(store.records())
+    has_averages = any(is_average(column) for sheet in sheets for column in sheet.columns)
+    # a report's mean leaves out columns of noise
+    reads = Reads.TEACHER if has_averages else Reads.NOTHING
+    tables = [study_of(group, Folder(store, records), reads=reads) for group in groups(records)]
     if not tables:
         raise InputError(f"no records in {results}")
     # real examples where there are any: a paper's number never agrees with generated sample data by chance
@@ -79,9 +83,6 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         by_name |= {
             plain_name(name): label for name, label in names if often[plain_name(name)] == 1
         }
-    if any(is_average(column) for sheet in sheets for column in sheet.columns):
-        for group in tables:  # a report's mean leaves these out
-            group.left_out_of_means = columns_of_noise(group, store)
     differences = {
         (sheet.where, column)
         for sheet in sheets

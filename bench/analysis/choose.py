@@ -31,30 +31,22 @@ from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names
-from bench.report.comparison import (
-    NOT_SIGNIFICANT,
-    TOO_FEW_SEEDS,
-    columns_of_noise,
-    error_of_p,
-    mean_of_rows,
-    verdict_of,
-    within_margin,
-)
+from bench.report.comparison import NOT_SIGNIFICANT, TOO_FEW_SEEDS, error_of_p, verdict_of
 from bench.report.frame import nothing_in, same_teacher
-from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import (
+from bench.report.means import mean_of_rows, within_margin
+from bench.report.resampled import Resampled, resampled, rng_for
+from bench.report.retained_scores import Share, ends_of, mean_share, share_of
+from bench.report.score_column import ScoreColumn
+from bench.report.stored_answers import (
     Faults,
-    Resampled,
     Stored,
     faults_of,
     faults_of_all,
-    resampled,
-    rng_for,
     seeds_in_words,
     stored_answers,
 )
-from bench.report.tables.retention import Share, ends_of, mean_share, share_of
-from bench.report.write import add_speed
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study as ReportGroup
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
@@ -227,7 +219,7 @@ class Choice:
     @property
     def busy_cores(self) -> float:
         """Cores that other processes used while latencies were measured; 0 on an idle machine."""
-        return self.group.speed_others
+        return self.group.speed.busy_cores
 
 
 def choose(
@@ -262,13 +254,19 @@ def choose(
     recorded = recorded_names(record.cell for record in records)
     tasks = recorded_tasks(tasks, recorded, results)
     records = scored_first_by(records, metrics, store, tasks)
-    for group in groups(records):
+    folder = Folder(store, records, sessions)
+    for each in groups(records):
         # a mean over what nobody named leaves out the columns that a report's does
-        group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
+        group = study_of(
+            each,
+            folder,
+            reads=Reads.NOTHING if tasks else Reads.TEACHER,
+            backend=backend,
+            threads=threads,
+        )
         columns = [c for c in group.averaged if not tasks or {c.task, c.shown}.intersection(tasks)]
         met = {name for column in columns for name in (column.task, column.shown)}
         if columns and met.issuperset(tasks):
-            add_speed(group, sessions, backend, threads)
             choices.append(choice_of(group, columns, limits, store))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
@@ -349,7 +347,7 @@ class _Judged:
 def choice_of(
     group: ReportGroup, columns: Sequence[ScoreColumn], limits: Mapping[str, float], store: Store
 ) -> Choice:
-    """The choice among the rows of one table, whose latencies are known (:func:`add_speed`)."""
+    """The choice among the rows of one table, whose latencies are known."""
     evidence = _evidence(group, columns, store)
     judged = [_judged(evidence, label, limits) for label in _typed_rows(group)]
     fitting = [_standing_in(each.row, judged) for each in judged if each.row and each.fits]
@@ -440,9 +438,9 @@ def _candidate(evidence: _Evidence, label: str) -> Candidate:
         label=label,
         score=score,
         parameters=max((s.parameters / 1e6 for s in models), default=None),
-        megabytes=_megabytes(models, group.speed_backend, in_8_bits),
+        megabytes=_megabytes(models, group.speed.backend, in_8_bits),
         flops=max((s.flops / 1e9 for s in models), default=None),
-        latency=group.latencies.get(label),
+        latency=group.speed.latencies.get(label),
         retained=retained,
         retained_low=low,
         retained_high=high,

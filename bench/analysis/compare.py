@@ -29,19 +29,13 @@ from bench.record.task_facts import (
     shown_tasks,
     task_names,
 )
-from bench.report.comparison import (
-    Comparison,
-    Pair,
-    Side,
-    columns_of_noise,
-    compared,
-    judged,
-    p_in_words,
-)
+from bench.report.comparison import Comparison, Pair, Side, compared, judged, p_in_words
 from bench.report.file_names import place_of
-from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.render import github
 from bench.report.resampled import resampled
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import Folder, Reads, studies, study_of
+from bench.report.study import Study as ReportGroup
 from bench.report.tables.parts import left_out_of_means, listed
 from bench.stats.own_metrics import named_metrics
 
@@ -171,16 +165,17 @@ def compare(
     met = _met(named, tasks, seeds, store_of, progress, results)
     tables = _shared_tables(_with_teachers(named, met, store_of), named, progress)
     # whether seeds are far apart is seen beside all rows of a report's table
-    reported = groups(named.records)
+    reported = studies(named.records)
     _say_what_is_left(tables, named.rows, progress)
     answer = {}
     with progress.task("resampling") as update:
         for number, (title, shared) in enumerate(
             zip(_titles_of(tables, named), tables, strict=True), start=1
         ):
-            group = shared.group
-            noise = [] if tasks else columns_of_noise(group, store)
-            group.left_out_of_means = [c for c in noise if c in shared.columns]
+            reads = Reads.NOTHING if tasks else Reads.TEACHER
+            group = study_of(shared.group, Folder(store), reads=reads)
+            shared = replace(shared, group=group)
+            noise = [column for column in group.noise if column in shared.columns]
             lines, averaged = _compared(shared, named, store_of, exact, reported)
             answer[title] = judged(lines, averaged)
             if detail and averaged and not answer[title][-1].no_verdict:
@@ -188,8 +183,8 @@ def compare(
                 found = in_detail(list(averaged.values()), own)
                 answer[title][-1] = replace(answer[title][-1], detail=found)
             # of one column that is left there is no mean, and this is why
-            if any(c in group.averaged for c in shared.columns) and group.left_out_of_means:
-                progress.say(f"{title}: {left_out_of_means(group)}")
+            if 0 < len(noise) < len(shared.columns):
+                progress.say(f"{title}: {left_out_of_means(group, noise)}")
             update(number, len(tables))
     return answer
 
@@ -250,7 +245,7 @@ def _with_teachers(
     taught = [r for r in taught if r not in met and store_of(r).has_predictions(r)]
     # generated sentences last, and what was trained on fewer rows behind what was trained on all
     return sorted(
-        groups([*met, *taught]),
+        studies([*met, *taught]),
         key=lambda g: (g.facts.source == SAMPLE, g.cell.data.max_train_rows or 0),
     )
 

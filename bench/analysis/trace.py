@@ -18,15 +18,14 @@ from bench.record.cell import FINISHED
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
-from bench.report.comparison import columns_of_noise
-from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.reproduce import set_record_source, verifying
-from bench.report.resampled import judge_answers, resample
+from bench.report.reproduce import verifying
+from bench.report.score_column import ScoreColumn
 from bench.report.speed import latency_tables
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study as ReportGroup
 from bench.report.table import Table
 from bench.report.tables.parts import counted
-from bench.report.tables.registry import make_tables
-from bench.report.write import add_speed
+from bench.report.tables.registry import tables_of
 
 PLAIN, DIFFERENCE, SPEED_UP = "", "difference", "speed-up"
 SHOWN = 20
@@ -52,10 +51,11 @@ def trace(text: str, results: Path) -> list[Origin]:
     records, sessions = list(store.records()), list(speed_records(results, store.note))
     if not records and not sessions:
         raise InputError(f"no records in {results}")
-    kind, tables = _kind(text), groups(records)
-    for group in tables:
-        add_speed(group, sessions)
-    origins = [origin for group in tables for origin in origins_of(group, store)]
+    kind = _kind(text)
+    folder = Folder(store, records, sessions)
+    found = groups(records)
+    tables = [study_of(group, folder, reads=Reads.ALL) for group in found]
+    origins = [origin for group in tables for origin in origins_of(group)]
     for session in sessions:
         where = f"session {session.key[:12]}, teacher {session.teacher}"
         where += ", busy" if session.others else ""
@@ -75,16 +75,15 @@ def trace(text: str, results: Path) -> list[Origin]:
 
     answer = fitting(origins)
     if not answer:
-        drawn = ((group, make_tables(group, resample(group, store)).tables) for group in tables)
+        drawn = (study_of(group, folder) for group in found)
         answer = fitting(
             o
-            for group, of_group in drawn
-            for table in of_group
+            for group in drawn
+            for table in tables_of(group)
             for o in _cells(table, _where(group), group)
         )
     commands = dict[str, str]()  # that make a record again
     for group in tables if answer else ():
-        set_record_source(group, store, records)
         of_group = [*group.records, *(record for record, _ in group.left_out)]
         # these were trained elsewhere
         of_group = [record for record in of_group if record.cell.method not in FINISHED]
@@ -95,7 +94,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     return answer
 
 
-def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
+def origins_of(group: ReportGroup) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single seeds."""
     where = _where(group)
     left_out = [
@@ -106,7 +105,6 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
             for metric, value in metrics.items():
                 what = f"{record.row}, {shown_tasks(record.cell)} {name} {metric}, seed {record.cell.seed} ({why})"
                 yield _origin(what, 100 * value, [record.key])
-    group.left_out_of_means = columns_of_noise(group, store)
     for row in group.systems if group.left_out_of_means else ():
         means = [group.summaries[row, c].mean for c in group.columns if (row, c) in group.summaries]
         if len(means) == len(group.columns):
@@ -114,8 +112,8 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
             yield _origin(
                 what, sum(means) / len(means), [record.key for record in group.records_of(row)]
             )
-    judge_answers(group, store)
-    for table in make_tables(group, {}).tables:  # no answers, so nothing is drawn
+    # without resamples, so nothing is drawn
+    for table in tables_of(group):
         yield from _cells(table, where, group)
 
 

@@ -327,7 +327,7 @@ def choose(
         {
             "table": choice.group.title,
             "columns": [column.title for column in choice.columns],
-            "latency_conditions": choice.group.speed_conditions,
+            "latency_conditions": choice.group.speed.conditions,
             "busy_cores": choice.busy_cores,
             "candidates": [asdict(row) for row in choice.candidates],
             "chosen": choice.chosen.label if choice.chosen else None,

@@ -15,7 +15,6 @@ from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.comparison import columns_of_noise
 from bench.report.document import Picture, Section, to_page, write_index
 from bench.report.file_names import (
     ENDING,
@@ -27,23 +26,24 @@ from bench.report.file_names import (
     paper_place,
     table_names,
 )
-from bench.report.groups import ReportGroup, groups
 from bench.report.latex import LatexTable, tex
 from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
 from bench.report.render import remove_stale_files, write_tables
 from bench.report.reproduce import experiment_command
-from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
+from bench.report.studies import Folder, groups, study_of
+from bench.report.study import Group
+from bench.report.study import Study as ReportGroup
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.differences import SYSTEMS, differences_to, systems_compared
+from bench.report.tables.differences import differences_to_first
 from bench.report.tables.for_paper import main_table, retention
 from bench.report.tables.provenance import searches
 from bench.report.tables.quoted import Quotation, printed_shares, quotations, scores_alone
-from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
+from bench.report.tables.registry import ENVIRONMENT, provenance_section
 from bench.report.tables.retention import retentions
-from bench.report.write import files_of, paper_of, prepare, write_pictures
+from bench.report.write import files_of, paper_of, write_pictures
 
 DRAWN = ("differences", "score-flops", "settings")
 """Pictures of a table of an experiment, in which rows have the paper's names; over all columns, as its means are."""
@@ -103,27 +103,39 @@ def write_experiment(
         settings: what the file sets for some rows on some tasks, a line each.
         expected: how far from the printed numbers its own are expected.
     """
-    records = scored_alike(store.records(), store)
+    whole = Folder(store, scored_alike(store.records(), store))
     reports: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
     for place, section in enumerate(sections):
-        parts = groups(section.records(records))
+        parts = groups(section.records(whole.records))
         for group in _merged(parts) if settings else parts:
-            group.order = list(section.rows)  # before anybody looks
-            if group.students:
-                prepare(group, store, records)
-                reports.setdefault(group.identity, {})[place] = group
+            if any(record.row != TEACHER for record in group.records):
+                reports.setdefault(group.identity, {})[place] = _study(section, group, whole)
     of_groups = (reports[key] for key in sorted(reports, key=str))
     written = [
-        _write(title, sections, parts, store, folder, latex, typed, settings, expected)
+        _write(title, sections, parts, folder, latex, typed, settings, expected)
         for parts in of_groups
     ]
     write_index(folder)
     return written
 
 
-def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
+def _study(section: PaperTable, group: Group, whole: Folder) -> ReportGroup:
+    """The study of one table: over all columns, as the paper's means are. A table of differences
+    compares all its rows with the first one."""
+    has_differences = section.show == "differences"
+    return study_of(
+        group,
+        whole,
+        order=section.rows,
+        reference=section.rows[0] if has_differences else "",
+        averages_all=True,
+        compares_variants=has_differences,
+    )
+
+
+def _merged(parts: Sequence[Group]) -> list[Group]:
     """Groups of which those that differ in the augmentation of their data alone are one."""
-    alike: dict[tuple[object, ...], list[ReportGroup]] = {}
+    alike: dict[tuple[object, ...], list[Group]] = {}
     for group in parts:
         alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     merged = []
@@ -141,7 +153,7 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
         )
         left_out = [entry for group in those for entry in group.left_out]
         cell = first.cell.model_copy(update={"data": data})
-        merged.append(ReportGroup(cell, identity, list(kept.values()), left_out=left_out))
+        merged.append(Group(cell, identity, list(kept.values()), left_out))
     return merged
 
 
@@ -149,7 +161,6 @@ def _write(
     title: str,
     sections: Sequence[PaperTable],
     parts: Mapping[int, ReportGroup],
-    store: Store,
     folder: Path,
     latex: bool,
     typed: tuple[Path, str, str],
@@ -180,9 +191,7 @@ def _write(
         *warnings(whole),
         *([f"Expected beside the printed numbers: {expected}"] if expected else []),
     ]
-    if noise := {
-        column.name: None for part in parts.values() for column in columns_of_noise(part, store)
-    }:
+    if noise := {column.name: None for part in parts.values() for column in part.noise}:
         said = "the teacher is not shown to be better than the majority class: what a student loses there is noise"
         texts.append(f"On {', '.join(noise)} {said}. Means are over all columns, as the paper's.")
     if whole.facts.source == SAMPLE and any(section.printed for section in sections):
@@ -204,10 +213,9 @@ def _write(
         heading, part = section.name[:1].upper() + section.name[1:], parts.get(number)
         tables, pictures = dict[str, Table](), list[Picture]()
         if part:
-            draw_means(part, resample(part, store))
             tables = _tables(section, part, heading)
         if part and tables:
-            pictures = _pictures(section, part, tables.get("-intervals"), own, latex, stem)
+            pictures = _pictures(part, own, latex, stem)
             drawn += files_of(pictures, latex)
             # a row of two tables is one record
             used |= {record.key: record for record in part.records}
@@ -242,19 +250,17 @@ def _write(
 
 def _tables(section: PaperTable, part: ReportGroup, title: str) -> dict[str, Table]:
     """What a table shows, by the ends of the files' names; differences behind the scores."""
-    retained = retentions(part, part.answers) if section.show == "reappearance" else None
+    retained = retentions(part) if section.show == "reappearance" else None
     main = retained if section.show == "reappearance" else accuracy(part)
-    intervals = (
-        differences_to(part, section.rows[0], part.answers)
-        if section.show == "differences"
-        else None
-    )
+    # without a record of the first row there is nothing to compare with it
+    has_first = section.show == "differences" and section.rows[0] in part.systems
+    intervals = differences_to_first(part) if has_first else None
     tables = {
         "": main and replace(main, title=title),
         "-intervals": intervals,
         "-searches": searches(part),
         "-printed": beside_ours(part, scores_alone(section.printed)),
-        "-printed-shares": printed_shares(part, retained, section.printed),
+        "-printed-shares": printed_shares(part, section.printed) if retained else None,
         "-quoted": quotations(part, section.quoted),
     }
     return {ending: table for ending, table in tables.items() if table is not None and table.lines}
@@ -273,22 +279,8 @@ def _for_paper(
     return main_table(part, tables[""], tables.get("-intervals"), part.students, paper)
 
 
-def _pictures(
-    section: PaperTable,
-    part: ReportGroup,
-    intervals: Table | None,
-    own: Path,
-    latex: bool,
-    stem: str,
-) -> list[Picture]:
-    """Those of a table, in the folder of its report.
-
-    Args:
-        intervals: the table of differences to the first row: its variants and ablations stand in the forest plot too.
-    """
-    part.reference = section.rows[0] if intervals else ""
-    compared = intervals or systems_compared(part, part.answers)
-    part.tables = [replace(compared, file=SYSTEMS)] if compared else []
+def _pictures(part: ReportGroup, own: Path, latex: bool, stem: str) -> list[Picture]:
+    """Those of a table, in the folder of its report."""
     costs = flops_of(part)
     has_sizes = len({f"{costs[row]:.2g}" for row in part.students if row in costs}) > 1
     names = [name for name in DRAWN if has_sizes or name != "score-flops"]

@@ -13,7 +13,7 @@ from bench.record.cell import NumericIdentity
 from bench.record.keys import digest
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
-from bench.report.groups import GLUE_FOLDER, ReportGroup
+from bench.report.study import GLUE_FOLDER, Study
 from bench.report.table import Table
 
 PAGE, HTML, TABLES, FIGURES = "README.md", "report.html", "tables", "figures"
@@ -30,46 +30,46 @@ KNOWN = {EMBEDDED_SHA256: EMBEDDED_NAME}
 """Base weights -> the one name of their teacher. A group of that teacher has a name without a digest."""
 
 
-def place_of(group: ReportGroup) -> Path:
+def place_of(study: Study) -> Path:
     """The folder of a group's report, below the folder of all reports: the data, then the teacher and the recipe."""
-    return Path(data_name(group), group_name(group))
+    return Path(data_name(study), group_name(study))
 
 
-def paper_place(title: str, group: ReportGroup) -> Path:
+def paper_place(title: str, study: Study) -> Path:
     """The folder of an experiment's report: the paper, then the data, the teacher and the recipe.
 
     The part of a title behind a colon is not in the name.
     """
     paper = slug(title.partition(":")[0]).lower()
-    both = f"{data_name(group)}-{group_name(group)}"
+    both = f"{data_name(study)}-{group_name(study)}"
     return Path(
-        fitted(paper, [title]), fitted(both, [data_name(group), group_name(group), group.identity])
+        fitted(paper, [title]), fitted(both, [data_name(study), group_name(study), study.identity])
     )
 
 
-def data_name(group: ReportGroup) -> str:
+def data_name(study: Study) -> str:
     """``glue``, ``glue-20000-rows``, ``sample-v2``: which examples, and how many of the training rows where not all."""
-    facts = data_facts(group.cell.data.slug)
-    plain = group.cell.data.slug
+    facts = data_facts(study.cell.data.slug)
+    plain = study.cell.data.slug
     if facts.source == FOLDER and facts.folder == GLUE_FOLDER:
         plain = plain.removeprefix("folder-")
-    limit = f"-{group.cell.data.max_train_rows}-rows" if group.cell.data.max_train_rows else ""
+    limit = f"-{study.cell.data.max_train_rows}-rows" if study.cell.data.max_train_rows else ""
     return fitted(
-        slug(f"{plain}{limit}").lower(), [group.cell.data.slug, group.cell.data.max_train_rows]
+        slug(f"{plain}{limit}").lower(), [study.cell.data.slug, study.cell.data.max_train_rows]
     )
 
 
-def group_name(group: ReportGroup) -> str:
+def group_name(study: Study) -> str:
     """The teacher, the recipe, and what else distinguishes the group: ``all-minilm-l6-v2-common-3-epochs``.
 
     Words alone name a group of a known teacher, fine-tuned here, with AdamW and the default numerics. Every other name ends with
     a digest of all that makes the group: folders of the same name, or names that a file name writes alike, keep their
     own files.
     """
-    cell, recipe, epochs = group.cell, group.recipe, f"{group.epochs:g}"
+    cell, recipe, epochs = study.cell, study.recipe, f"{study.epochs:g}"
     teacher, numeric, data = cell.teacher, cell.numeric, cell.data.slug
     name = slug(KNOWN.get(teacher.base, teacher.name).split("/")[-1].split(" (")[0])
-    parts = [group.optimizer] if group.optimizer != ADAMW else []
+    parts = [study.optimizer] if study.optimizer != ADAMW else []
     parts += [numeric.precision] if numeric.precision != "fp32" else []
     # in full the name would be too long for many teachers
     parts += [f"{numeric.threads}t"] if numeric.threads != 2 else []
@@ -78,20 +78,20 @@ def group_name(group: ReportGroup) -> str:
     words_suffice = (
         teacher.base in KNOWN
         and teacher.origin == "fine-tuned"
-        and group.optimizer == ADAMW
+        and study.optimizer == ADAMW
         and numeric == NumericIdentity(threads=numeric.threads)
         and slug(data).lower() == data
         and not re.search(r"-\d+-rows$", data)
         and re.fullmatch("[a-z]+", recipe)
-        and float(epochs) == group.epochs
+        and float(epochs) == study.epochs
     )
     if words_suffice:
         return fitted(
-            slug("-".join([name, recipe, f"{epochs}-epochs", *parts])).lower(), group.identity
+            slug("-".join([name, recipe, f"{epochs}-epochs", *parts])).lower(), study.identity
         )
     # what is cut off is at the end: the length of the recipe
     words = slug("-".join([name[:SHORT_TEACHER], *parts, recipe, f"{epochs}ep"])).lower()
-    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
+    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(study.identity)[:DIGITS]}"
 
 
 def fitted(name: str, identity: object, longest: int = LONGEST) -> str:

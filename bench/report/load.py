@@ -12,7 +12,7 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.frame import nothing_in, same_teacher
-from bench.report.groups import groups
+from bench.report.studies import groups
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -15,13 +15,13 @@ from bench.record.cell import POINTS_IN_8_BITS, TEACHER
 from bench.record.schema import Record
 from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
-from bench.report.groups import ReportGroup
+from bench.report.retained_scores import KEEPS, LOSES, scored_by_teacher
+from bench.report.study import Study as ReportGroup
 from bench.report.sweeps import sweeps
 from bench.report.table import DASH, TableCell, number
-from bench.report.tables.differences import own_row, reference_of
 from bench.report.tables.leaderboard import verdicts_of_means
 from bench.report.tables.parts import counted, if_busy
-from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
+from bench.report.verdicts import own_row, reference_of
 
 GREY, PALE = "#444444", "#bbbbbb"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -479,36 +479,29 @@ NARROW_TITLES, WIDE_TITLES = 22, 84
 
 def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
     """The retention of each system, by column; the colours part at 100."""
-    table = next((table for table in group.tables if table.file == KEPT_OF_THE_TEACHER), None)
-    rows = systems_in(group)
-    lines = [line for line in table.lines if line.label in rows] if table else []
+    labels = [label for label in group.retained if label in systems_in(group)]
     # of one column the forest plot says the same
-    if table is None or not lines or len(group.columns) < 2:
+    if not labels or len(group.columns) < 2:
         return None
-    # behind the columns: their mean
-    mean = len(table.columns) - 2 if len(group.averaged) > 1 else 0
-    places = [*([mean] if mean else []), *range(len(table.columns) - 2)]
-    first = mean or group.columns.index(group.averaged[0])
-    lines.sort(key=lambda line: -(line.cells[first].value or 0.0))
+    # the mean stands before the columns
+    titles = [column.title.partition(" (")[0] for column in scored_by_teacher(group)]
+    if len(group.averaged) > 1:
+        titles = ["mean", *titles]
+    labels.sort(key=lambda label: -_retained_on_average(group, label))
+    lines = [_retained(group, label) for label in labels]
     values = np.array(
-        [[np.nan if (v := line.cells[i].value) is None else v for i in places] for line in lines]
+        [[np.nan if cell.value is None else cell.value for cell in cells] for cells in lines]
     )
     if np.isnan(values).all():
         return None
     most = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
-    titles = [
-        "mean" if i == mean and mean else table.columns[1 + i].title.partition(" (")[0]
-        for i in places
-    ]
-    is_narrow = max(map(len, titles)) <= NARROW_TITLES // len(places)
-    labels = [line.label for line in lines]
+    is_narrow = max(map(len, titles)) <= NARROW_TITLES // len(titles)
     height = row_height(group, labels) * len(lines) + 0.75
     with drawing(NARROW if is_narrow else WIDE, height, form) as (figure, out):
         axes = figure.subplots()
         image = axes.imshow(values, cmap="PuOr", vmin=100 - most, vmax=100 + most, aspect="auto")
-        for row, line in enumerate(lines):
-            for place, i in enumerate(places):
-                cell = line.cells[i]
+        for row, cells in enumerate(lines):
+            for place, cell in enumerate(cells):
                 sign = {KEEPS: " ✓", LOSES: " ✗"}.get(cell.verdict, "")
                 text = DASH if cell.value is None else f"{cell.value:.0f}{sign}"
                 is_dark = cell.value is not None and abs(cell.value - 100) > 0.6 * most
@@ -520,8 +513,8 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
                     va="center",
                     color="white" if is_dark else "black",
                 )
-        width = min(12, (NARROW_TITLES if is_narrow else WIDE_TITLES) // len(places))
-        axes.set_xticks(range(len(places)), [text_of(title, max(2, width)) for title in titles])
+        width = min(12, (NARROW_TITLES if is_narrow else WIDE_TITLES) // len(titles))
+        axes.set_xticks(range(len(titles)), [text_of(title, max(2, width)) for title in titles])
         _name_rows(axes, group, labels)
         axes.set_ylim(len(lines) - 0.5, -0.5)
         axes.grid(visible=False)
@@ -532,6 +525,20 @@ def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
             image, ax=axes, extend="both", pad=0.02, aspect=12, label="% of the teacher"
         )
     return out.getvalue()
+
+
+def _retained(group: ReportGroup, label: str) -> list[TableCell]:
+    """The retention of a row: the mean where there is one, and of each column."""
+    row = group.retained[label]
+    mean = [row.mean] if len(group.averaged) > 1 else []
+    return [*mean, *row.scores.values()]
+
+
+def _retained_on_average(group: ReportGroup, label: str) -> float:
+    """The mean retention of a row, or that of the one column of all means; 0 where it has none."""
+    row = group.retained[label]
+    cell = row.mean if len(group.averaged) > 1 else row.scores.get(group.averaged[0])
+    return (cell.value if cell else None) or 0.0
 
 
 def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
@@ -666,7 +673,9 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     "score-latency": (
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
-        lambda group, form: scatter(group, group.latencies, form, if_busy("latency (ms)", group)),
+        lambda group, form: scatter(
+            group, group.speed.latencies, form, if_busy("latency (ms)", group)
+        ),
     ),
     "score-file": (
         "Mean score against the size of the file",

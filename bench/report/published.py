@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from bench.errors import InputError, one_line, unknown
 from bench.record.task_facts import SAMPLE
-from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.score_column import ScoreColumn
+from bench.report.study import Study as ReportGroup
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.stats.metrics import METRICS, label_of
 from bench.stats.power import DEVELOPMENT_EXAMPLES

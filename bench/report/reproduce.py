@@ -13,9 +13,8 @@ from bench.plan.spelling import as_typed
 from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
-from bench.record.store import Store
 from bench.record.task_facts import data_facts, row_as_typed
-from bench.report.groups import ReportGroup
+from bench.report.study import Study as ReportGroup
 from bench.stats.own_metrics import reference_of
 
 Words = tuple[str, ...]
@@ -220,18 +219,13 @@ def as_typed_path(place: Path) -> str:
     )
 
 
-def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record]) -> None:
-    """Set what the commands of a group need to know of the folder of its records, of which ``records`` are all."""
-    group.results, group.texts = as_typed_path(store.root), _texts(records)
-
-
 def _any_text(group: ReportGroup) -> tuple[str, ...]:
     """The text of the first start of a group that has a known one."""
     known = group.texts
     return next(filter(None, (_text(record, known) for record in group.records)), ())
 
 
-def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
+def texts_of_starts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
     """Key of a start made from text -> the options for that text, where one of the records says it."""
     texts = {}
     for record in records:

@@ -10,75 +10,75 @@ from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE, shown_tasks
-from bench.report.groups import ReportGroup
 from bench.report.reproduce import starts_without_text
+from bench.report.study import Study
 from bench.report.tables.parts import counted
 
 
-def warnings(group: ReportGroup) -> list[str]:
+def warnings(study: Study) -> list[str]:
     """What a reader has to know before the first number: a paragraph each."""
     texts = []
-    if group.facts.source == SAMPLE and group.writes:
+    if study.facts.source == SAMPLE and study.writes:
         texts.append(
             "**Generated sample data, no corpus.** No number here can be compared with a paper."
         )
-    elif group.facts.source == SAMPLE:
+    elif study.facts.source == SAMPLE:
         texts.append(
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task that it is named after, and generated sentences. "
             "No number here can be compared with a paper."
         )
-    elif group.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
+    elif study.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(study.tasks):
         texts.append(
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
             "may be too high."
         )
     return texts + [
         f"**{text[0].upper()}{text[1:]}.**"
-        for text in (*group.aside, *left_out_lines(group.left_out))
+        for text in (*study.aside, *left_out_lines(study.left_out))
     ]
 
 
-def facts(group: ReportGroup) -> str:
+def facts(study: Study) -> str:
     """By which version the results were made, on which days, from which teacher and by which recipe."""
-    versions = sorted({str(r.code["version"]) for r in group.records if "version" in r.code})
-    days = sorted({r.finished[:10] for r in group.records})
-    epochs = "" if group.recipe == PAPER else f", {group.epochs:g} epoch{'s' * (group.epochs != 1)}"
+    versions = sorted({str(r.code["version"]) for r in study.records if "version" in r.code})
+    days = sorted({r.finished[:10] for r in study.records})
+    epochs = "" if study.recipe == PAPER else f", {study.epochs:g} epoch{'s' * (study.epochs != 1)}"
     return " · ".join(
         [
             f"bert-bench {', '.join(versions)}".strip(),
             f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
-            f"teacher {group.cell.teacher.name}, {group.cell.teacher.origin}",
-            f"recipe {group.recipe}{epochs}, {group.cell.numeric.precision}, {group.cell.numeric.device}{group.shared_suffix}",
+            f"teacher {study.cell.teacher.name}, {study.cell.teacher.origin}",
+            f"recipe {study.recipe}{epochs}, {study.cell.numeric.precision}, {study.cell.numeric.device}{study.shared_suffix}",
         ]
     )
 
 
-def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
+def environment(study: Study, settings: Sequence[str] = ()) -> list[str]:
     """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph each.
 
     Args:
         settings: what an experiment's file sets for some rows, a line each.
     """
-    by_papers = group.recipe == PAPER
-    length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
-    optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
-    where = counted(group.cell.numeric.threads, "thread") + (
-        "" if group.cell.numeric.device == "cpu" else f", {group.cell.numeric.device}"
+    by_papers = study.recipe == PAPER
+    length = "" if by_papers else f", {study.epochs:g} epochs over all stages"
+    optimizer = "" if study.optimizer == ADAMW else f", optimizer {study.optimizer}"
+    where = counted(study.cell.numeric.threads, "thread") + (
+        "" if study.cell.numeric.device == "cpu" else f", {study.cell.numeric.device}"
     )
-    where += ", deterministic kernels" if group.cell.numeric.deterministic else ""
+    where += ", deterministic kernels" if study.cell.numeric.deterministic else ""
     texts = [
-        f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}{group.shared_suffix}."
+        f"Recipe {study.recipe}{length}{optimizer}; {study.cell.numeric.precision}, {where}{study.shared_suffix}."
     ]
     starts = {
         r.artefacts["general_start"]["key"][:12]
-        for r in group.records
+        for r in study.records
         if "general_start" in r.artefacts
     }
     texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
-    texts += _training_texts(group)
+    texts += _training_texts(study)
     others = {
         f"{r.row}, stage {stage}: {name}"
-        for r in group.records
+        for r in study.records
         for stage, name in r.cell.recipe.get("stage_optimizers", ())
     }
     texts += (
@@ -87,11 +87,11 @@ def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
         else []
     )
     texts += [f"Not trained with AdamW: {'; '.join(sorted(others))}."] if others else []
-    searched = sorted({r.row for r in group.records if r.cell.search is not None})
-    if not by_papers and group.students:
+    searched = sorted({r.row for r in study.records if r.cell.search is not None})
+    if not by_papers and study.students:
         text = "Learning rates were chosen on the sample suite, with AdamW"
         typed = sorted(
-            {r.row for r in group.records if ":pace=" in r.row and r.cell.search is None}
+            {r.row for r in study.records if ":pace=" in r.row and r.cell.search is None}
         )
         if any("pace " in line for line in settings):
             typed.append("rows with a pace in the settings")
@@ -103,7 +103,7 @@ def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
         text += f"; those of {', '.join(typed)} were typed" if typed else ""
         other = "other " if searched or typed else ""
         texts.append(f"{text}. No {other}rate was tuned on real GLUE (docs/hyperparameters.md).")
-    return [" ".join(texts), *made_on(group.records)]
+    return [" ".join(texts), *made_on(study.records)]
 
 
 def made_on(records: Sequence[Record]) -> list[str]:
@@ -122,10 +122,10 @@ def made_on(records: Sequence[Record]) -> list[str]:
     return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
 
 
-def _training_texts(group: ReportGroup) -> list[str]:
+def _training_texts(study: Study) -> list[str]:
     """A sentence for each text of pre-training that consists of training texts of a user's tasks."""
     read: dict[str, None] = {}
-    for record in group.records:
+    for record in study.records:
         for artefact in record.artefacts.values():
             text = artefact.get("text") or {}
             if tasks := text.get("training_texts_of"):
@@ -135,16 +135,16 @@ def _training_texts(group: ReportGroup) -> list[str]:
     return [f"Pre-training: {text}, without labels." for text in read]
 
 
-def on_commands(group: ReportGroup, has_commands: bool) -> list[str]:
+def on_commands(study: Study, has_commands: bool) -> list[str]:
     """What a reader has to know to type the commands of these records."""
     lines = [
-        f"with `--results {group.results}` a command finds these records and trains no finished cell again; with another "
+        f"with `--results {study.results}` a command finds these records and trains no finished cell again; with another "
         "folder it trains all of them. Files and folders of data and text are named without their place"
     ] * has_commands
     return lines + [
         f"the records of {', '.join(rows)} do not name their pre-training text (pre-training {key}): a `--corpus` of a command "
         "may not be theirs"
-        for key, rows in starts_without_text(group).items()
+        for key, rows in starts_without_text(study).items()
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from bench.record.keys import canonical
-from bench.report.groups import ReportGroup
+from bench.report.study import Study
 from bench.report.tables.provenance import peak_rate
 
 RATE = "learning rate"
@@ -26,18 +26,18 @@ class Sweep(NamedTuple):
         return min(self.rows.values(), key=lambda row: (row.count(":"), len(row), row))
 
 
-def sweeps(group: ReportGroup) -> list[Sweep]:
+def sweeps(study: Study) -> list[Sweep]:
     """Of the complete rows with stored answers, those with three values or more of one number, and equal in everything else."""
     alike: dict[tuple[str, str], dict[float, str]] = {}
-    for label in sorted(group.mean_intervals):
-        record = group.records_of(label)[0]
+    for label in sorted(study.mean_intervals):
+        record = study.records_of(label)[0]
         cell = record.cell
         recipe = {name: value for name, value in cell.recipe.items() if name != "learning_rate"}
         # by task
         is_mixed = (
-            len({canonical([r.cell.settings, r.cell.recipe]) for r in group.records_of(label)}) > 1
+            len({canonical([r.cell.settings, r.cell.recipe]) for r in study.records_of(label)}) > 1
         )
-        if label not in group.students or record.point or cell.search is not None or is_mixed:
+        if label not in study.students or record.point or cell.search is not None or is_mixed:
             continue
         settings: dict[str, Any] = {**cell.settings, RATE: float(peak_rate(cell))}
         for name, value in settings.items():

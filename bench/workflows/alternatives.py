@@ -33,13 +33,12 @@ from bench.plan.untrained import graph_problem
 from bench.progress import Progress, duration
 from bench.record.cell import CHECKPOINT, PLUS_INT8, PREDICTIONS, TEACHER
 from bench.record.schema import Record
-from bench.record.speed_sessions import BUSY_CORES, SpeedRecord, write_speed
+from bench.record.speed_sessions import BUSY_CORES, SpeedRecord, speed_records, write_speed
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
-from bench.report.groups import ReportGroup
 from bench.report.render import to_csv
-from bench.report.resampled import resample
-from bench.report.tables.registry import draw_means
+from bench.report.studies import Folder, study_of
+from bench.report.study import Study as ReportGroup
 from bench.report.write import write_groups
 from bench.run import Outcome
 from bench.stats.metrics import metric_of
@@ -345,10 +344,18 @@ def _chosen(question: Question, request: Request, plan: Plan) -> Choice:
     for choice in choices:
         group = choice.group
         if group.identity == reported.identity:
-            group.names = names
-            group.order = plan.labels
-            draw_means(group, resample(group, store))
-            return choice
+            sessions = list(speed_records(store.root, store.note))
+            folder = Folder(store, group.records, sessions)
+            study = study_of(
+                group,
+                folder,
+                order=plan.labels,
+                names=names,
+                averages_all=True,
+                backend=question.backend,
+                threads=question.threads,
+            )
+            return replace(choice, group=study)
     raise NothingMeasured(f"no table of {task} in {question.results}")
 
 

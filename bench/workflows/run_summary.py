@@ -15,10 +15,11 @@ from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.record.task_facts import SAMPLE
 from bench.report.escape import flat
-from bench.report.groups import ReportGroup
 from bench.report.render import to_markdown
 from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
+from bench.report.study import Study as ReportGroup
+from bench.report.tables.accuracy import accuracy
 from bench.report.tables.leaderboard import summary
 from bench.report.tables.parts import listed
 
@@ -39,7 +40,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
     kept = [label for label in group.systems if label == TEACHER or of_rows[label] & named]
     said = [group.title, *(line.replace("**", "") for line in warnings(group))]
     lines = [*(textwrap.fill(flat(line), TERMINAL) for line in said), ""]
-    table = group.tables[0]
+    table = accuracy(group)
     own = [
         replace(line, footnotes=(), cells=[replace(cell, footnotes=()) for cell in line.cells])
         for line in table.lines

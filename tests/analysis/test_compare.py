@@ -21,8 +21,9 @@ from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.store import Store
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
-from bench.report.groups import ONE_SEED, groups
 from bench.report.pictures import plotted_differences
+from bench.report.score_column import ONE_SEED
+from bench.report.studies import studies
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.write import write_groups
 
@@ -435,7 +436,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
         store.write(*factories.consistent(factories.changed(record, teacher=teacher), arrays))
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {
-        str(place_of(g)) for g in groups(store.records())
+        str(place_of(g)) for g in studies(store.records())
     }
     assert list(found.values()) == [alone, alone], "the same answers"
     for record, arrays in records:
@@ -444,7 +445,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
         )
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {
-        str(place_of(g)) for g in groups(store.records())
+        str(place_of(g)) for g in studies(store.records())
     }
     assert len(found) == 3
 

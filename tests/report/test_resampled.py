@@ -26,8 +26,10 @@ from bench.report.comparison import (
     mean_difference,
     sides_of,
 )
-from bench.report.groups import ScoreColumn, groups
-from bench.report.resampled import Resampled, resample, rng_for
+from bench.report.resampled import Resampled, rng_for
+from bench.report.score_column import ScoreColumn
+from bench.report.stored_answers import resample
+from bench.report.studies import studies
 from bench.report.tables.differences import systems_compared
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
@@ -184,7 +186,7 @@ def test_the_bound_of_the_least_gap_is_found_in_four_of_five_tables(examples, ex
 def reference(tmp_path_factory):
     """A few rows of the committed table of five tasks, on three of them."""
     committed, some = Store(MAIN_TABLE), Store(tmp_path_factory.mktemp("some"))
-    group = next(g for g in groups(committed.records()) if g.cell.data.max_train_rows == 20_000)
+    group = next(g for g in studies(committed.records()) if g.cell.data.max_train_rows == 20_000)
     for record in group.records:
         if record.cell.tasks[0] in TASKS and record.row in ("finetune", "kd", "microbert"):
             folder = committed.folder(record.cell)
@@ -198,7 +200,7 @@ def printed(line):
 
 @pytest.mark.slow
 def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(reference):
-    (group,) = groups(reference.records())
+    (group,) = studies(reference.records())
     table = systems_compared(group, resample(group, reference))
     for row, tasks in (("microbert", TASKS), ("kd", TASKS[::-1])):
         cells = next(line for line in table.lines if line.label == row).cells

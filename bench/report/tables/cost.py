@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record, Sizes, TrainCost
-from bench.report.groups import ReportGroup
+from bench.report.study import Study
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, line_of, listed
 
@@ -35,9 +35,9 @@ NO_STARTS = (TEACHER, "augmentation")
 """Artefacts that are trained, or have a text, and no student begins with: augmented rows name their masked head's."""
 
 
-def trainings(group: ReportGroup, label: str) -> list[Record]:
+def trainings(study: Study, label: str) -> list[Record]:
     """One record for each training of a row: a student of several tasks has one a task, and was trained once."""
-    return list({r.train_key: r for r in group.records_of(label) if r.train}.values())
+    return list({r.train_key: r for r in study.records_of(label) if r.train}.values())
 
 
 def _summed(done: Sequence[Record], values: Iterable[float]) -> float:
@@ -76,9 +76,9 @@ def start_of(record: Record) -> str:
     return words.get(kind, kind.replace("_", " ") or "random weights")
 
 
-def cost(group: ReportGroup) -> Table | None:
+def cost(study: Study) -> Table | None:
     """What training each row took: the mean over the seeds of each task, summed over tasks."""
-    rows = {label: done for label in group.systems if (done := trainings(group, label))}
+    rows = {label: done for label in study.systems if (done := trainings(study, label))}
     if not rows:
         return None
     students = [
@@ -108,13 +108,13 @@ def cost(group: ReportGroup) -> Table | None:
                 else _summed(done, (train.cpu_seconds or 0.0 for train in trained))
             )
             cells.append(number(own, ",.0f"))
-        lines.append(line_of(group, label, cells))
+        lines.append(line_of(study, label, cells))
     heads = [Column("System"), Column("start", words=True)]
     heads += map(
         Column,
         ("training runs", *COSTS, "teacher's share of the time", *([CPU_TIME] if has_cpu else [])),
     )
-    return Table("Cost of training", heads, lines, _cost_notes(group, has_cpu))
+    return Table("Cost of training", heads, lines, _cost_notes(study, has_cpu))
 
 
 TRUNCATED = "the truncated teacher"
@@ -122,7 +122,7 @@ LEAST_SECONDS = 1.0
 """Artefacts that took less time, like a vocabulary, are not mentioned."""
 
 
-def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
+def _cost_notes(study: Study, has_cpu: bool) -> list[str]:
     notes = [
         "The mean over the seeds of each task, summed over the tasks. Examples: those that the row saw in its training. An example "
         "counts once in each epoch, and stages before the recipe's epochs count too. "
@@ -141,7 +141,7 @@ def _cost_notes(group: ReportGroup, has_cpu: bool) -> list[str]:
     seconds: dict[str, dict[str, float]] = {}
     users: dict[str, set[str]] = {}
     starts: dict[str, tuple[str, dict[str, Any]]] = {}
-    for record in group.records:
+    for record in study.records:
         for name, artefact in record.artefacts.items():
             if artefact.get("seconds", 0) >= LEAST_SECONDS:
                 kind = name.split(".")[0].replace("_", " ")
@@ -172,12 +172,12 @@ IDLE_SHARE = 0.01
 """A term that never moves the weights by more than this part of its stage's gradients does not matter."""
 
 
-def gradient_shares(group: ReportGroup) -> Table | None:
+def gradient_shares(study: Study) -> Table | None:
     """How much of the gradient each term gives, by stage; terms that never matter are named."""
     # (row, stage, term) -> its shares at the measured steps, of each training that has them; of stages with several terms
     measured: dict[tuple[str, str, str], list[list[float]]] = {}
-    for label in group.systems:
-        for record in trainings(group, label):
+    for label in study.systems:
+        for record in trainings(study, label):
             for stage, terms in record.gradient_shares.items():
                 for term, shares in terms.items():
                     if len(terms) > 1 and shares:
@@ -193,7 +193,7 @@ def gradient_shares(group: ReportGroup) -> Table | None:
             number(point, unit=" %")
             for point in (points if len(points) == steps else [None] * steps)
         ]
-        lines.append(line_of(group, label, [TableCell(stage), TableCell(term), *cells]))
+        lines.append(line_of(study, label, [TableCell(stage), TableCell(term), *cells]))
         if max(map(max, runs)) < IDLE_SHARE:
             idle.append(f"{label}: {term} in stage {stage} ({counted(len(runs), 'training run')})")
     notes = [
@@ -252,24 +252,24 @@ def sizes(named: Sequence[tuple[str, Sizes]]) -> Table:
     return Table("Sizes", [Column("System"), *map(Column, titles)], lines)
 
 
-def sizes_of(group: ReportGroup) -> Table:
+def sizes_of(study: Study) -> Table:
     """The sizes of a group's rows: one line a row; of models that differ in more than their classes, one line a task."""
     named: list[tuple[str, str, Sizes]] = []
-    for label in group.systems:
+    for label in study.systems:
         by_task = {
             task: own
-            for task in group.tasks
-            if (own := [r.sizes for r in group.records_of(label, task) if r.sizes])
+            for task in study.tasks
+            if (own := [r.sizes for r in study.records_of(label, task) if r.sizes])
         }
         models = [s for of_task in by_task.values() for s in of_task]
         if models and need_own_lines(models):
             named += [
-                (label, f", {group.shown(task)}", of_task[0]) for task, of_task in by_task.items()
+                (label, f", {study.shown(task)}", of_task[0]) for task, of_task in by_task.items()
             ]
         elif models:
             named.append((label, "", min(models, key=lambda s: s.parameters)))
     table = sizes([(label + task, s) for label, task, s in named])
-    names = ((group.called(label) + task, label) for label, task, _ in named)
+    names = ((study.called(label) + task, label) for label, task, _ in named)
     lines = [
         replace(line, name=name, row=row)
         for line, (name, row) in zip(table.lines, names, strict=True)
@@ -292,14 +292,14 @@ def need_own_lines(models: Sequence[Sizes]) -> bool:
 BATCHES = {"batch_1": "batch 1", "batch_32": "batch 32"}
 
 
-def writing(group: ReportGroup) -> Table | None:
+def writing(study: Study) -> Table | None:
     """A line for each row and task; means over seeds."""
     lines, places = [], [(batch, what) for batch in BATCHES for what in ("ms_a_text", "tokens")]
-    for label in group.systems:
-        for task in group.tasks:
+    for label in study.systems:
+        for task in study.tasks:
             if told := [
                 own
-                for record in group.records_of(label, task)
+                for record in study.records_of(label, task)
                 if (own := record.usage.get("writing"))
             ]:
                 cells = [
@@ -307,15 +307,15 @@ def writing(group: ReportGroup) -> Table | None:
                 ]
                 work = ("macs_of_read_token", "macs_of_written_token")
                 cells += [number(mean(usage[what] for usage in told) / 1e6, ".2f") for what in work]
-                line = line_of(group, label, cells)
+                line = line_of(study, label, cells)
                 lines.append(
                     line
-                    if len(group.tasks) == 1
-                    else replace(line, name=f"{line.name}, {group.shown(task)}", row=label)
+                    if len(study.tasks) == 1
+                    else replace(line, name=f"{line.name}, {study.shown(task)}", row=label)
                 )
     if not lines:
         return None
-    told = [own for record in group.records if (own := record.usage.get("writing"))]
+    told = [own for record in study.records if (own := record.usage.get("writing"))]
     notes = [
         "Times of the whole beam search, as the record's machine was when the row was scored: other programs may have run there, so they say "
         f"how large a time is, no more; {listed(sorted({str(usage['threads']) for usage in told}))} thread. Tokens: mean length of what was "

@@ -8,17 +8,17 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.report.frame import same_teacher
-from bench.report.groups import ReportGroup
+from bench.report.study import Study
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import keys_of, students_of
+from bench.report.tables.parts import keys_of
 from bench.stats.fidelity import calibration_error, fidelity
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
 
 
-def fidelity_table(group: ReportGroup) -> Table | None:
+def fidelity_table(study: Study) -> Table | None:
     """A line for each student and evaluation set of classes: the means over its seeds, beside the teacher that they share."""
-    lines = list(_lines(group))
+    lines = list(_lines(study))
     if not lines:
         return None
     note = (
@@ -32,9 +32,9 @@ def fidelity_table(group: ReportGroup) -> Table | None:
     return Table("Fidelity and calibration", heads, lines, (note,), "fidelity", folded=True)
 
 
-def _lines(group: ReportGroup) -> Iterator[Line]:
-    for column in group.columns:
-        data, theirs = group.answers.get(column), group.finished(TEACHER, column)
+def _lines(study: Study) -> Iterator[Line]:
+    for column in study.columns:
+        data, theirs = study.answers.get(column), study.finished(TEACHER, column)
         if (
             data is None
             or metric_of(column.metric).form is not CLASSES
@@ -45,8 +45,8 @@ def _lines(group: ReportGroup) -> Iterator[Line]:
         taught = data.logits[theirs[0].key]
         own = number(100 * calibration_error(taught, data.labels))
         yield Line(TEACHER, [TableCell(column.name), *[number(None)] * 4, own, number(None)])
-        for label in students_of(group):
-            students = group.finished(label, column)
+        for label in study.full_students:
+            students = study.finished(label, column)
             if not data.has(students) or not all(
                 same_teacher(student, theirs[0]) for student in students
             ):
@@ -67,4 +67,4 @@ def _lines(group: ReportGroup) -> Iterator[Line]:
                 else number(None)  # answers without probabilities
                 for name, value in means.items()
             ]
-            yield Line(label, [TableCell(column.name), *cells], group.called(label))
+            yield Line(label, [TableCell(column.name), *cells], study.called(label))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
-from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.score_column import ScoreColumn
+from bench.report.study import Study
 from bench.report.table import DASH, Line, TableCell
 
 SEARCHES = "Settings chosen by search"
 """Title of the table that says what searches chose."""
 
 
-def if_busy(title: str, group: ReportGroup) -> str:
+def if_busy(title: str, study: Study) -> str:
     """The title of a column of times: it says where the machine was busy when they were taken."""
-    return f"{title} (busy)" if group.speed_others else title
+    return f"{title} (busy)" if study.speed.busy_cores else title
 
 
 def counted(number: int, what: str) -> str:
@@ -25,29 +26,32 @@ def counted(number: int, what: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: str) -> Line:
-    """The line of a row: its printed name (:meth:`ReportGroup.called`), and its label in CSV files."""
-    return Line(label, cells, group.called(label), notes)
+def line_of(study: Study, label: str, cells: Sequence[TableCell], *notes: str) -> Line:
+    """The line of a row: its printed name (:meth:`Study.called`), and its label in CSV files."""
+    return Line(label, cells, study.called(label), notes)
 
 
-def left_out_of_means(group: ReportGroup) -> str:
-    """A sentence that says which columns are in no mean."""
-    names = listed([column.name for column in group.left_out_of_means])
-    return f"Means leave out {names}: the 95 % interval of the teacher's score there is not above the {group.baseline_name}."
+def left_out_of_means(study: Study, columns: Collection[ScoreColumn] = ()) -> str:
+    """A sentence that says which columns are in no mean: these of them, or all."""
+    names = listed([column.name for column in columns or study.left_out_of_means])
+    interval = "the 95 % interval of the teacher's score there"
+    return f"Means leave out {names}: {interval} is not above the {study.baseline_name}."
 
 
-def one_search(group: ReportGroup) -> list[str]:
+def one_search(study: Study) -> list[str]:
     """A sentence for tables with intervals, where one search chose the settings of several seeds;
     none where no search did, or each seed has its own."""
-    found = [record.cell.search for record in group.records if record.cell.search is not None]
+    found = [record.cell.search for record in study.records if record.cell.search is not None]
     if all(search.each_seed for search in found):
         return []
     return [
-        "Rows (best of …) were tuned by one search for all seeds: the intervals leave out that another search, with other held-out "
-        "examples and another seed, may choose other settings."
+        "Rows (best of …) were tuned by one search for all seeds: the intervals leave out that "
+        "another search, with other held-out examples and another seed, may choose other settings."
     ]
 
 
@@ -55,9 +59,9 @@ def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(record.key for record in records)
 
 
-def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
+def missing(study: Study, label: str, column: ScoreColumn) -> TableCell:
     """An empty cell, with its reason."""
-    records = group.records_of(label, column.task)
+    records = study.records_of(label, column.task)
     failed = [r for r in records if r.status == "failed"]
     if failed:
         message = failed[0].error.message if failed[0].error else "no message"
@@ -69,10 +73,3 @@ def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     else:
         reason = "not run: there is no record of this row on this task"
     return TableCell(DASH, footnotes=(reason,))
-
-
-def students_of(group: ReportGroup) -> list[str]:
-    """Rows that are students and no ablations."""
-    return [
-        s for s in group.students if any(r.cell.ablation_of is None for r in group.records_of(s))
-    ]

@@ -9,8 +9,8 @@ from bench.record.cell import FINISHED, TEACHER, TOO_FEW, Cell, Search, split_ro
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.stated import stated
-from bench.report.groups import ReportGroup
 from bench.report.reproduce import verifying
+from bench.report.study import Study
 from bench.report.table import CHOSEN, DASH, TEXT, Column, Line, Table, TableCell
 from bench.report.tables.parts import SEARCHES, keys_of, line_of
 
@@ -54,17 +54,17 @@ NUMBERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 """Title of a column -> its text, from a recipe as a record has it."""
 
 
-def hyper_parameters(group: ReportGroup) -> Table | None:
+def hyper_parameters(study: Study) -> Table | None:
     """The numbers of a report's trainings: one line for each set of them. Students trained by their papers' recipes are left out:
     each of their stages has its own numbers.
     """
     rows_of: dict[tuple[str, ...], dict[str, str]] = {}
-    for label in group.systems:
-        for record in group.records_of(label):
+    for label in study.systems:
+        for record in study.records_of(label):
             cell = record.cell
             if was_trained(record) and (cell.method == TEACHER or cell.recipe["name"] != PAPER):
                 numbers = (peak_rate(cell), *(text(cell.recipe) for text in NUMBERS.values()))
-                rows_of.setdefault(numbers, {})[label] = group.called(label)
+                rows_of.setdefault(numbers, {})[label] = study.called(label)
     if not rows_of:
         return None
     lines = [
@@ -83,14 +83,14 @@ def hyper_parameters(group: ReportGroup) -> Table | None:
     return Table("Hyper-parameters", columns, lines, (note,))
 
 
-def searches(group: ReportGroup) -> Table | None:
+def searches(study: Study) -> Table | None:
     """What searches chose for each row on each task, with its score on the held-out training examples, and the range of all trials."""
-    tasks = list(dict.fromkeys(column.task for column in group.columns))
+    tasks = list(dict.fromkeys(column.task for column in study.columns))
     lines = []
     too_few: dict[str, int | None] = {}
-    for label in group.systems:
+    for label in study.systems:
         by_task: dict[str, list[Search]] = {}
-        for record in group.records_of(label):
+        for record in study.records_of(label):
             task, search = record.cell.tasks[0], record.cell.search
             if search is not None and search not in by_task.setdefault(task, []):
                 by_task[task].append(search)
@@ -98,15 +98,15 @@ def searches(group: ReportGroup) -> Table | None:
                 too_few[task] = search.examples
         if by_task:
             cells = [_chosen(by_task.get(task, [])) for task in tasks]
-            lines.append(line_of(group, label, cells))
+            lines.append(line_of(study, label, cells))
     note = "In brackets: the score of the choice on held-out training examples, in percent, and the range of all trials that did not fail."
     warnings = [
-        f"{group.shown(task)}: {examples} examples, {TOO_FEW}."
+        f"{study.shown(task)}: {examples} examples, {TOO_FEW}."
         for task, examples in too_few.items()
     ]
     return Table(
         SEARCHES,
-        [Column("System"), *(Column(group.shown(task), words=True, csv=CHOSEN) for task in tasks)],
+        [Column("System"), *(Column(study.shown(task), words=True, csv=CHOSEN) for task in tasks)],
         lines,
         (note, *warnings),
         file="searches",
@@ -136,22 +136,22 @@ def _chosen(of_seeds: Sequence[Search]) -> TableCell:
     return TableCell(text, low=low, high=high, n=len(scores), plain=choice)
 
 
-def record_keys(group: ReportGroup) -> Table | None:
+def record_keys(study: Study) -> Table | None:
     """The records behind every cell: the beginning of each one's key, in the order of seeds."""
     lines = []
-    for label in group.systems:
-        places = [group.finished(label, column) for column in group.columns]
+    for label in study.systems:
+        places = [study.finished(label, column) for column in study.columns]
         cells = [
             TableCell(", ".join(r.key[:8] for r in done) or DASH, keys=keys_of(done))
             for done in places
         ]
-        lines.append(line_of(group, label, cells))
+        lines.append(line_of(study, label, cells))
     if not lines:
         return None
     note = (
-        f"One key for each seed. `python -m bench show KEY --results {group.results}` prints a record, "
-        f"`python -m bench show --trace NUMBER --results {group.results}` finds a number's records, "
-        f"`{verifying(group)}` trains the cell of a record again and says how close the results are."
+        f"One key for each seed. `python -m bench show KEY --results {study.results}` prints a record, "
+        f"`python -m bench show --trace NUMBER --results {study.results}` finds a number's records, "
+        f"`{verifying(study)}` trains the cell of a record again and says how close the results are."
     )
-    columns = [Column("System"), *(Column(c.title, csv=TEXT) for c in group.columns)]
+    columns = [Column("System"), *(Column(c.title, csv=TEXT) for c in study.columns)]
     return Table("Records of each number", columns, lines, (note,), file="records", folded=True)
