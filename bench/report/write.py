@@ -1,5 +1,5 @@
-"""Records in, files out: a folder for each group of records, with a page, tables and pictures, and an
-index of all.
+"""Records in, files out: a folder for each group of records, with a page, tables and pictures, and
+an index of all.
 
 A pure function of the records and of the code that they are compared with: the same give the same
 bytes, on any day and machine.

@@ -24,6 +24,7 @@ from bench.report.file_names import place_of
 from bench.report.pictures import plotted_differences
 from bench.report.score_column import ONE_SEED
 from bench.report.studies import studies
+from bench.report.tables.differences import systems_compared
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.write import write_groups
 
@@ -265,7 +266,8 @@ def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_t
 
 def test_a_report_compares_with_the_row_that_is_named(store, tmp_path):
     ((_, group),) = write_groups(store, tmp_path / "p", reference="tinybert")
-    (table,) = [table for table in group.tables if table.title == "Systems compared with tinybert"]
+    table = systems_compared(group)
+    assert table.title == "Systems compared with tinybert"
     assert [line.label for line in table.lines][:-1] == ["kd", "microbert"]
     with pytest.raises(InputError, match="pkd"):
         write_groups(store, tmp_path / "p", reference="pkd")

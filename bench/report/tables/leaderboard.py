@@ -1,5 +1,5 @@
-"""Which row is best, by how much, how sure and how fast: one line a row, the highest mean first; and
-in two sentences."""
+"""Which row is best, by how much, how sure and how fast: one line a row, the highest mean first;
+and in two sentences."""
 
 from __future__ import annotations
 
