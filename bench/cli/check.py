@@ -66,7 +66,14 @@ def check(
 
     Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
     """
-    from bench.analysis import gate
+    from dataclasses import asdict
+
+    from bench.analysis import gate_in_words
+    from bench.analysis.gate import GateLimits
+    from bench.analysis.gate import check as compared_with
+    from bench.analysis.gate_acceptances import accept as accepting
+    from bench.analysis.gate_acceptances import budgets_of, read_acceptances, unmet
+    from bench.analysis.gate_result import EXIT_CODES, overall
     from bench.files import write_atomically
     from bench.plan.request import parse_seeds
     from bench.plan.spelling import ALL, parse_methods
@@ -76,25 +83,26 @@ def check(
         raise InputError(
             "--margin should be from 0 to 100 points, --speed-margin at least 0 and below 1"
         )
-    limits = gate.GateLimits(margin, speed_margin, gate.budgets_of(budget or []))
-    acceptances = gate.read_acceptances(accept) if accept is not None else []
+    limits = GateLimits(margin, speed_margin, budgets_of(budget or []))
+    acceptances = read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     rows = list[str]()
     # rows are typed as for `run`; all are whatever the baseline has
     for row in comma_separated("" if methods == ALL else methods):
         rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
-    findings = gate.check(baseline, results, comma_separated(tasks), rows, chosen, limits)
-    unmet = gate.unmet(findings, acceptances)
-    findings = gate.accept(findings, acceptances)
-    text, verdict = "\n".join([gate.summary(findings), *unmet]), gate.overall(findings)
+    findings = compared_with(baseline, results, comma_separated(tasks), rows, chosen, limits)
+    not_compared = unmet(findings, acceptances)
+    findings = accepting(findings, acceptances)
+    text = "\n".join([gate_in_words.summary(findings), *not_compared])
+    verdict = overall(findings)
     if summary_file is not None:
         write_atomically(summary_file, text.encode())
     if junit_file is not None:
-        write_atomically(junit_file, gate.junit(findings))
+        write_atomically(junit_file, gate_in_words.junit(findings))
     if os.environ.get("GITHUB_ACTIONS"):
-        text = "\n".join([text, *gate.workflow_commands(findings)])
-    body = {"verdict": verdict, "findings": [finding._asdict() for finding in findings]}
-    return text, body, gate.EXIT_CODES[verdict]
+        text = "\n".join([text, *gate_in_words.workflow_commands(findings)])
+    body = {"verdict": verdict, "findings": [asdict(finding) for finding in findings]}
+    return text, body, EXIT_CODES[verdict]
 
 
 of_record = with_request_options(
