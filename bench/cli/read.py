@@ -164,7 +164,8 @@ def compare(
     metric: list[str] | None = METRIC,
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
-    from bench.analysis import compare as analysis
+    from bench.analysis.compare import compare as carry_out
+    from bench.analysis.compare_in_words import table
     from bench.analysis.mean_in_detail import sentences
     from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
@@ -172,7 +173,7 @@ def compare(
     from bench.user_files import comma_separated
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    comparisons = analysis.compare(
+    comparisons = carry_out(
         results,
         first,
         second,
@@ -187,7 +188,7 @@ def compare(
     )
     texts: list[str] = []
     for data, lines in comparisons.items():
-        texts.append(f"{data}\n\n{analysis.table(first, second, lines)}\n")
+        texts.append(f"{data}\n\n{table(first, second, lines)}\n")
         texts += [f"{sentence}\n" for sentence in sentences(lines[-1])]
     every_line = [line for lines in comparisons.values() for line in lines]
     explained = (

@@ -14,7 +14,8 @@ from differences_drawn import bootstrap
 from bench import api
 from bench.analysis.choice_in_words import in_words
 from bench.analysis.choose import choose
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.analysis.trace import trace
 from bench.errors import InputError
 from bench.record.cell import Search, Trial, record_key, train_key
