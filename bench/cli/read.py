@@ -462,10 +462,14 @@ def trace(
     results: Path = RESULTS,
 ) -> Answer:
     """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
+    from dataclasses import asdict
+
     from bench.analysis import trace as analysis
 
     origins = analysis.trace(number, results)
-    return analysis.describe(number, origins, results), origins, OK if origins else CHECK_FAILED
+    text = analysis.describe(number, origins, results)
+    body = [asdict(origin) for origin in origins]
+    return text, body, OK if origins else CHECK_FAILED
 
 
 @verb("speed --profile --methods tinybert,microbert --teacher bert-base-uncased", form="--profile")

@@ -210,7 +210,7 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
 def test_trace_finds_the_mean_that_reports_print_and_its_difference(taught):
     (lines,) = compare(taught.root, "microbert", "kd").values()
     for text in (f"{lines[-1].first:.1f}", f"{lines[-1].difference:+.1f}"):
-        assert any("mean of 2" in origin["what"] for origin in trace(text, taught.root)), text
+        assert any("mean of 2" in origin.what for origin in trace(text, taught.root)), text
 
 
 @pytest.mark.slow
