@@ -296,6 +296,8 @@ def audit(
 
 def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> Answer:
     """How the numbers of some tables compare with the records; bad input where no row and column of any table are in them."""
+    from dataclasses import asdict
+
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
     from bench.audit.summary import printable
 
@@ -303,10 +305,10 @@ def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> An
     if all(number.verdict == ABSENT for number in compared):
         named = ", ".join(dict.fromkeys(sheet.source for sheet in sheets))
         why = f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'"
-        return f"\n{printable(why)}", [number._asdict() for number in compared], BAD_INPUT
+        return f"\n{printable(why)}", [asdict(number) for number in compared], BAD_INPUT
     text = printable(f"\nCompared with the records in {results}:\n\n{describe(compared)}")
     differ = any(number.verdict == DIFFERS for number in compared)
-    return text, [number._asdict() for number in compared], CHECK_FAILED if differ else OK
+    return text, [asdict(number) for number in compared], CHECK_FAILED if differ else OK
 
 
 @verb("store verify --results results/reference", group=store)
