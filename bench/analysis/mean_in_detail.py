@@ -75,14 +75,16 @@ def sentences(mean: Comparison) -> list[str]:
         return []
     said = [
         f"Power: if the true mean difference were {mean.difference:+.1f}, "
-        f"{100 * detail.power:.0f} of 100 such comparisons would show it with the variances that were "
-        f"seen, and {100 * detail.power_of_doubt:.0f} with variances as doubtful as so few seeds leave them.",
+        f"{100 * detail.power:.0f} of 100 such comparisons would show it with the variances that "
+        f"were seen, and {100 * detail.power_of_doubt:.0f} with variances as doubtful as so few "
+        "seeds leave them.",
         f"Partial conjunction: a difference of this sign is shown on at least {detail.tasks} of "
         f"{detail.of_tasks} tasks.",
     ]
     if detail.won is not None:
         said.append(
-            f"Runs: in {detail.won:g} of {detail.runs} pairs of a run of each row the first has the higher mean."
+            f"Runs: in {detail.won:g} of {detail.runs} pairs of a run of each row the first has "
+            "the higher mean."
         )
     without = [
         f"{one.column} {one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f})"

@@ -443,10 +443,14 @@ def power(
     from bench.analysis.power import describe, number_of_seeds, power_analysis
     from bench.user_files import comma_separated
 
-    count, named = number_of_seeds(seeds), comma_separated(tasks) or [""]
-    told = examples, gap, disagreement, count, spread, seed_disagreement
-    answers = [power_analysis(task, *told) for task in named]
-    return "\n\n".join(map(describe, answers)), answers[0] if len(answers) == 1 else answers, OK
+    count = number_of_seeds(seeds)
+    answers = [
+        power_analysis(task, examples, gap, disagreement, count, spread, seed_disagreement)
+        for task in comma_separated(tasks) or [""]
+    ]
+    bodies = [answer.to_dict() for answer in answers]
+    text = "\n\n".join(map(describe, answers))
+    return text, bodies[0] if len(bodies) == 1 else bodies, OK
 
 
 @verb(
