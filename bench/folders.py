@@ -15,8 +15,9 @@ STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS = (
     "cluster-runs",
     "hub-revisions",
 )
-"""Folders of the cache: states of trainings that broke off, processes that train now, runs under way, what runs on a
-cluster exchange with their nodes, and the commits of what was read of the hub."""
+"""Folders of the cache: states of trainings that broke off, processes that train now, runs under
+way, what runs on a cluster exchange with their nodes, and the commits of what was read of the
+hub."""
 NOT_FINISHED = (STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS)
 """Folders of the cache that hold no finished entry."""
 

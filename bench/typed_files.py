@@ -20,7 +20,8 @@ Form = TypeVar("Form", bound=BaseModel)
 class TypedFile(BaseModel):
     """A file that somebody types, or a part of one: a key that is not known is refused.
 
-    A field that takes a number, or its class, sets ``strict=True``, so that ``"3"`` in quotes is refused.
+    A field that takes a number, or its class, sets ``strict=True``, so that ``"3"`` in quotes is
+    refused.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,7 +52,8 @@ def checked(form: type[Form], body: Any, said: str) -> Form:
 
 
 def _keys_at(form: type[BaseModel], path: Iterable[int | str]) -> list[str]:
-    """The keys of the part of a form at this path; numbers of a list and keys of a table lead to the same part."""
+    """The keys of the part of a form at this path; numbers of a list and keys of a table lead to
+    the same part."""
     for part in path:
         if part in form.model_fields:
             form = next(_forms_in(form.model_fields[str(part)].annotation), form)

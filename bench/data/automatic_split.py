@@ -163,7 +163,8 @@ def _units(examples: Split, digests: Sequence[bytes], strata: Sequence[int]) -> 
 
 
 def _wanted(strata: Sequence[int], units: Sequence[_Unit]) -> dict[int, int]:
-    """Stratum -> rows to score: a fifth, and one at least where another unit is left to train on."""
+    """Stratum -> rows to score: a fifth, and one at least where another unit is left to train
+    on."""
     sizes = Counter(strata)
     divisible = Counter(stratum for unit in units for stratum in unit.counts)
     wanted = {}

@@ -154,7 +154,8 @@ def _of_words(values: Series, kind: str, where: str) -> Sequence[str]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a text is a whole number of a size that codes have; Python converts no endless ones."""
+    """Whether a text is a whole number of a size that codes have; Python converts no endless
+    ones."""
     return re.fullmatch(r"\s*[+-]?\d{1,18}\s*", text) is not None
 
 

@@ -1,11 +1,11 @@
 """Tasks as they are typed: by name, as a TOML file, or by their data alone.
 
-By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with the
-same. What is not said is read off the data, and refused where that would be a guess: the label
-column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of the
-labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train`` and is
-called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the rows is
-scored (:mod:`bench.data.automatic_split`).
+By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with
+the same. What is not said is read off the data, and refused where that would be a guess: the label
+column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of
+the labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train``
+and is called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the
+rows is scored (:mod:`bench.data.automatic_split`).
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ def settings_of(typed: str) -> tuple[str, dict[str, str]]:
 
 
 def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
-    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was asked for by its own name.
+    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was
+    asked for by its own name.
 
     Raises:
         InputError: unknown name, two task files of one name, a TOML file that is not a task.
@@ -416,7 +417,8 @@ def _without_folders(place: str) -> str:
 
 
 def _name(place: str) -> str:
-    """What the task is called: the data set, the folder, or the file if its name says more than train.
+    """What the task is called: the data set, the folder, or the file if its name says more than
+    train.
 
     It has ``own-`` before it where a task of the name is there.
     """

@@ -24,7 +24,8 @@ MADE_OF_SQUAD = "question-generation"
 
 @dataclass(frozen=True)
 class DataSource:
-    """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's length here."""
+    """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's
+    length here."""
 
     name: str
     slug: str
@@ -47,7 +48,8 @@ def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
 
 
 def _with_counts(split: Split, task: Task, wanted: str | EvaluationSet) -> Split:
-    """Of a task whose answers are texts, each evaluation set with what its sources would score if they were copied."""
+    """Of a task whose answers are texts, each evaluation set with what its sources would score if
+    they were copied."""
     if not task.writes or isinstance(wanted, str):
         return split
     from bench.stats.metrics.text import counts_of
@@ -98,7 +100,8 @@ class Folder(DataSource):
 
     root: Path = Path()
     hub: tuple[str, ...] = ()
-    """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
+    """configurations of the hub's repository, by which a machine that does not see the folder
+    fetches it"""
     repository: str = HUB_REPOSITORY
     layout: str = "{config}/{split}-*-of-*.parquet"
 
@@ -113,7 +116,8 @@ class Folder(DataSource):
         return sorted(self.root.glob(self.layout.format(config=config, split=split)))
 
     def _files_of(self, task: Task, wanted: str | EvaluationSet) -> list[Path]:
-        """The task's own; of questions also those of the hub's folder, or the official JSON file."""
+        """The task's own; of questions also those of the hub's folder, or the official JSON
+        file."""
         config, split, _ = _place(task, wanted)
         if task.files:
             return [Path(file) for name, file in task.files if name == split]
@@ -160,7 +164,8 @@ class Part(DataSource):
 
     source: DataSource = Sample()
     tenth: bool = False
-    """whether only training examples are read, of which a tenth is scored; else one half of each labelled evaluation set is scored"""
+    """whether only training examples are read, of which a tenth is scored; else one half of each
+    labelled evaluation set is scored"""
     draw: int = 0
     """which tenth: each number is another random one"""
 
@@ -182,7 +187,8 @@ class Part(DataSource):
 
 
 def held_back(task: Task, source: DataSource, draw: int = 0) -> tuple[Task, DataSource]:
-    """The task scored on a tenth of its training examples, and the source that keeps them out of the training.
+    """The task scored on a tenth of its training examples, and the source that keeps them out of
+    the training.
 
     Args:
         draw: which tenth: each number is another random one.
@@ -198,7 +204,8 @@ def held_back(task: Task, source: DataSource, draw: int = 0) -> tuple[Task, Data
 
 
 def reported_half(source: DataSource) -> DataSource:
-    """A source that scores one half of each labelled evaluation set; the other half may choose the epoch."""
+    """A source that scores one half of each labelled evaluation set; the other half may choose the
+    epoch."""
     name, slug = f"{source.name}, half of each development set", f"{source.slug}-half-dev"
     return Part(name, slug, source.epochs, source)
 
@@ -210,7 +217,8 @@ def hub_folder(
     revision: str | None = None,
     repository: str = HUB_REPOSITORY,
 ) -> Folder:
-    """The hub's parquet files of these configurations, downloaded once into the hub's own cache; see :func:`downloaded` for the revision.
+    """The hub's parquet files of these configurations, downloaded once into the hub's own cache;
+    see :func:`downloaded` for the revision.
 
     Raises:
         InputError: the hub cannot be reached and the cache lacks the files.
@@ -234,10 +242,12 @@ def hub_folder(
 
 
 def _converted(task: Task, offline: bool) -> Folder:
-    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data set.
+    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data
+    set.
 
     Raises:
-        InputError: the task is generated, or the hub cannot be reached and the cache lacks the files.
+        InputError: the task is generated, or the hub cannot be reached and the cache lacks the
+            files.
     """
     if not task.repository:
         raise InputError(f"{task.name} is generated: use --data sample")

@@ -1,4 +1,5 @@
-"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of TOML."""
+"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of
+TOML."""
 
 from __future__ import annotations
 

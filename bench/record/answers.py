@@ -36,8 +36,8 @@ LARGEST_FILE = 2**30
 
 
 class Unreadable(ValueError):
-    """Answers that are not there, cannot be read, or are not those of their record; the message says
-    what is wrong."""
+    """Answers that are not there, cannot be read, or are not those of their record; the message
+    says what is wrong."""
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
@@ -264,7 +264,7 @@ def _wrong_labels(labels: np.ndarray, name: str, form: Form | None, classes: int
     from bench.stats.form import CLASSES
 
     # one output is a number
-    if form not in (None, CLASSES) or classes == 1:
+    if form not in (None, CLASSES) or classes < 2:
         return ""
     if labels.dtype.kind == "f" or labels.min() < 0 or labels.max() >= classes:
         return f"its labels of {name} are not among its {classes} classes"

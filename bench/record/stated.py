@@ -1,4 +1,5 @@
-"""What a file of Python states, read without importing it: where a module lies, what it imports, members of a method's class. No torch."""
+"""What a file of Python states, read without importing it: where a module lies, what it imports,
+members of a method's class. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from typing import Any
 import methods
 
 UNREADABLE = (LookupError, SyntaxError, ValueError, OSError, RecursionError)
-"""What a module that is not there, or a third party's file, which may hold anything, raises here."""
+"""What a module that is not there, or a third party's file, which may hold anything, raises
+here."""
 
 
 @cache
@@ -58,7 +60,8 @@ def tree_of(module: str) -> ast.Module:
 
 
 def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
-    """Of an import in a module, each name here -> the module that it reads, of those that are files, and the name there."""
+    """Of an import in a module, each name here -> the module that it reads, of those that are
+    files, and the name there."""
     if isinstance(node, ast.Import):
         return {alias.name: (alias.name, "") for alias in node.names if file_of(alias.name)}
     if not isinstance(node, ast.ImportFrom):
@@ -77,9 +80,11 @@ def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
 
 @cache
 def stated(method: str, member: str) -> Any:
-    """The value of a class member of a registered method, which its file states as a literal; None where it cannot be read.
+    """The value of a class member of a registered method, which its file states as a literal; None
+    where it cannot be read.
 
-    So tables name what a row lacks, and records are compared with today's version, without torch and the method's package.
+    So tables name what a row lacks, and records are compared with today's version, without torch
+    and the method's package.
     """
     module, _, name = methods.reference(method).partition(":")
     try:
@@ -92,7 +97,8 @@ def stated_in(module: str, name: str, member: str) -> Any:
     """Of a class of a module, or of the first of its bases that has it; None where there is none.
 
     Raises:
-        LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value, cannot be read.
+        LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value,
+            cannot be read.
     """
     for node in tree_of(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:

@@ -4,7 +4,8 @@
                                      attempt-1.npz    logits, labels, example hashes (no text)
                                      current          the name of the attempt that counts, and the sha256 of its record
 
-A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and readers go on without it.
+A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and
+readers go on without it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ LARGEST_POINTER = 4096
 LARGEST_RECORD = 2**26
 """Bytes that are read of a ``current`` and of a record: a record has some ten thousand."""
 KEPT_IN_MEMORY = 2**27
-"""Bytes of raw answers that a store keeps, so that a table reads no file twice; what comes after them is read each time."""
+"""Bytes of raw answers that a store keeps, so that a table reads no file twice; what comes after
+them is read each time."""
 
 
 Attempt = tuple[str, str, str | None, str]
@@ -71,7 +73,8 @@ class Store:
         """file -> by what it is known to be unchanged, and its record"""
         self._answers = answers.Kept(KEPT_IN_MEMORY)
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
-        """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
+        """folder of a cell -> an attempt that was written although the file ``current`` could not
+        be"""
 
     def note(self, note: Note) -> None:
         """Remember what is not used as it is, and tell whoever listens."""
@@ -85,7 +88,8 @@ class Store:
         return self._folder_of(cell, record_key(cell, point))
 
     def _folder_of(self, cell: Cell, key: str) -> Path:
-        """The folder of a cell whose key is known: to compute it takes longer than to read the record."""
+        """The folder of a cell whose key is known: to compute it takes longer than to read the
+        record."""
         method = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
         tasks = slug("+".join(cell.tasks))
         return self.root.joinpath(slug(cell.data.slug), tasks, method, key[:KEY_DIGITS])
@@ -113,9 +117,9 @@ class Store:
     def current_attempt(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
 
-        Where that cannot be used, it is the newest finished one that can; it is adopted, and said to be. A run that is
-        killed between the two writings leaves an attempt that no ``current`` names. So where there is no ``current`` at
-        all, a failed attempt is adopted too.
+        Where that cannot be used, it is the newest finished one that can; it is adopted, and said
+        to be. A run that is killed between the two writings leaves an attempt that no ``current``
+        names. So where there is no ``current`` at all, a failed attempt is adopted too.
         """
         pointer = folder / POINTER
         named = self._named(pointer)
@@ -168,7 +172,8 @@ class Store:
     # --- reading
 
     def opened(self, file: Path) -> Record | None:
-        """One attempt, if it can be used; else it is set aside. Read again only where a file changed."""
+        """One attempt, if it can be used; else it is set aside. Read again only where a file
+        changed."""
         pointer = file.with_name(POINTER)
         stamp = (_stamp(file), _stamp(file.with_suffix(".npz")), _stamp(pointer))
         if file not in self._read or self._read[file][0] != stamp:
@@ -189,8 +194,8 @@ class Store:
         return self._read[file][1]
 
     def _wrong(self, record: Record, file: Path) -> str:
-        """Why a record cannot be the one of its folder and its answers; "" where it can. That answers are gone is noted, and is no
-        fault of the record.
+        """Why a record cannot be the one of its folder and its answers; "" where it can. That
+        answers are gone is noted, and is no fault of the record.
 
         Raises:
             Unreadable: its answers.
@@ -234,7 +239,8 @@ class Store:
         )
 
     def records(self) -> Iterator[Record]:
-        """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
+        """The current record of every cell, in the order of their paths. What cannot be used is in
+        :attr:`notes`."""
         yield from self._records_in(self.cells())
 
     def _records_in(self, folders: Iterable[Path]) -> Iterator[Record]:
@@ -250,7 +256,8 @@ class Store:
         return False
 
     def attempts(self, record: Record) -> dict[str, Record]:
-        """Every finished attempt of this record's question whose raw answers are there, by its name."""
+        """Every finished attempt of this record's question whose raw answers are there, by its
+        name."""
         files = self.attempts_in(self._folder_of(record.cell, record.key))[::-1]
         opened = {
             file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()
@@ -277,7 +284,8 @@ class Store:
         return kept
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
-        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
+        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the
+        current one.
 
         Args:
             record: of this very attempt: it says the sha256 of the answers.
@@ -358,7 +366,8 @@ class Store:
     def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
         """Add an attempt and make it the current one. Earlier attempts stay.
 
-        If this fails after the attempt was written, the same call again only makes it the current one.
+        If this fails after the attempt was written, the same call again only makes it the current
+        one.
 
         Raises:
             ValueError: readers would set it aside: it contains NaN or an infinity, a field is
@@ -392,8 +401,8 @@ class Store:
         return file
 
     def write_pointers(self) -> Iterator[tuple[Path, str]]:
-        """Write each ``current`` that is missing or names nothing, as after a kill between the two writings; yields it, and the
-        attempt that it names now."""
+        """Write each ``current`` that is missing or names nothing, as after a kill between the two
+        writings; yields it, and the attempt that it names now."""
         for folder in self.cells():
             if self._named(folder / POINTER) is None:
                 with lock_of(folder / ".lock"):  # a run that is between the two writings goes first

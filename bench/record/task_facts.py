@@ -1,7 +1,8 @@
-"""What a record says of its task, its data and its row's name, so that a reader needs no table of tasks and takes no name apart.
+"""What a record says of its task, its data and its row's name, so that a reader needs no table of
+tasks and takes no name apart.
 
-Of what records have no field for, the one place that reads it from a name is here: :func:`data_facts` and
-:func:`row_as_typed`. None of it is part of a key. No torch.
+Of what records have no field for, the one place that reads it from a name is here:
+:func:`data_facts` and :func:`row_as_typed`. None of it is part of a key. No torch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from bench.data.tasks import Task
 
 SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
-"""Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
+"""Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a
+folder of GLUE files."""
 
 
 class TaskFacts(Frozen):
@@ -26,7 +28,8 @@ class TaskFacts(Frozen):
     form: str = ""
     """of its answers, a name of :data:`bench.stats.form.FORMS`; "" where it is not known"""
     labels: tuple[str, ...] | None = None
-    """names of its classes in the order of their codes; of other forms none; None where they are not known"""
+    """names of its classes in the order of their codes; of other forms none; None where they are
+    not known"""
     metrics: tuple[str, ...] = ()
     """the first is the one that tables show"""
     unlabelled: tuple[str, ...] = ()
@@ -43,7 +46,8 @@ def facts_of(task: Task) -> TaskFacts:
 def facts_of_older_record(
     tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]
 ) -> TaskFacts:
-    """For a record that was written before records described their task: of GLUE's from its table, else from its scores.
+    """For a record that was written before records described their task: of GLUE's from its table,
+    else from its scores.
 
     Args:
         tasks: of the cell: the one task that was scored.
@@ -87,9 +91,11 @@ class DataFacts(NamedTuple):
 
 @cache
 def data_facts(slug: str) -> DataFacts:
-    """The facts behind the short name of a data source: records have the name and no fields for its parts.
+    """The facts behind the short name of a data source: records have the name and no fields for its
+    parts.
 
-    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of one's own cannot have such a name.
+    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of
+    one's own cannot have such a name.
     """
     # in the order in which a plan adds them
     base, held_back, half_dev, kind, times, vectors = re.fullmatch(
@@ -120,7 +126,8 @@ def shown_task(task: str, data: str) -> str:
 
     Args:
         task: its name in keys, records and commands; those of several are joined by ``+``.
-        data: the short name of the source of its examples (:attr:`bench.record.cell.DataIdentity.slug`).
+        data: the short name of the source of its examples
+            (:attr:`bench.record.cell.DataIdentity.slug`).
     """
     if data_facts(data).source != SAMPLE:
         return task
@@ -133,8 +140,8 @@ def shown_tasks(cell: Cell) -> str:
 
 
 def task_names(cell: Cell) -> set[str]:
-    """The names by which a command may ask for the task of a cell: that of its key, and the one that
-    people see."""
+    """The names by which a command may ask for the task of a cell: that of its key, and the one
+    that people see."""
     return {*cell.tasks, shown_tasks(cell)}
 
 
@@ -166,7 +173,8 @@ def label_suffixes(
 
 
 def row_as_typed(cell: Cell, label: str = "") -> str:
-    """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
+    """How a row was typed: its label, or another one of the same cells, without what its cell's
+    choices added to it."""
     added = label_suffixes(
         cell.search, cell.selection is not None, cell.teacher_outputs, cell.kernels, cell.recipe
     )

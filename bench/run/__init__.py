@@ -1,6 +1,8 @@
-"""Carry out a plan: what is missing is made, step by step, in this process or in several; one record a cell.
+"""Carry out a plan: what is missing is made, step by step, in this process or in several; one
+record a cell.
 
-What fails becomes a failed record and the rest goes on. After an interruption the next run does what is missing.
+What fails becomes a failed record and the rest goes on. After an interruption the next run does
+what is missing.
 """
 
 from __future__ import annotations
@@ -36,21 +38,25 @@ __all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard", 
 
 ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
 SPARE_BYTES = 10**8
-"""Disk that has to stay free in addition to what the plan needs, for files that it does not count; chosen by hand."""
+"""Disk that has to stay free in addition to what the plan needs, for files that it does not count;
+chosen by hand."""
 SAMPLE_PATIENCE = 4
-"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only where a machine is slow
-or busy; the first command that somebody types should not stop there."""
+"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only
+where a machine is slow or busy; the first command that somebody types should not stop there."""
 
 
 def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
-    """Make the steps of a plan that are still to do; their records are in the store when this returns.
+    """Make the steps of a plan that are still to do; their records are in the store when this
+    returns.
 
     Args:
-        confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
+        confirm: asked with a question when the plan is long; without it, and without ``yes``, that
+            is an error.
 
     Raises:
-        InputError: before anything is started, for a long plan that nobody agreed to or a folder that cannot be
-            written; later, as :meth:`Schedule.carry_out` says: the records that are finished stay.
+        InputError: before anything is started, for a long plan that nobody agreed to or a folder
+            that cannot be written; later, as :meth:`Schedule.carry_out` says: the records that are
+            finished stay.
         KeyboardInterrupt: somebody stopped the run.
     """
     request = plan.request
@@ -170,7 +176,8 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:
-    """A cluster if one is asked for; else this process if one step is made at a time; else as many processes as steps.
+    """A cluster if one is asked for; else this process if one step is made at a time; else as many
+    processes as steps.
 
     Raises:
         InputError: the cluster does not answer.

@@ -1,7 +1,8 @@
 """Steps on a Ray cluster: each is one task of Ray, on whatever node has room for it.
 
-Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule tries a step again whose
-worker is gone, because it alone knows how often that happened and can divide the step.
+Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule
+tries a step again whose worker is gone, because it alone knows how often that happened and can
+divide the step.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ TALKS = 64
 
 
 class Board:
-    """An actor on the machine of the run, for its workers: it writes what they say into the run's files, tells them when to end,
-    and has the cache of the run."""
+    """An actor on the machine of the run, for its workers: it writes what they say into the run's
+    files, tells them when to end, and has the cache of the run."""
 
     def __init__(self, cache: Path) -> None:
         os.environ["BERT_BENCH_CACHE"] = str(cache)
@@ -80,13 +81,15 @@ class Board:
 
 
 _last: Any = SimpleNamespace(start=None, worker=None)
-"""The worker of this process, to which Ray gives one task after the other, and the run that it is of."""
+"""The worker of this process, to which Ray gives one task after the other, and the run that it is
+of."""
 
 
 def make(
     start: Start, board: Any, step: Step, needed: Sequence[Slot], status: Path
 ) -> StepResult | BaseException:
-    """Make one step; called by Ray in a process of its own on some node. What a node without the run's disk needs travels.
+    """Make one step; called by Ray in a process of its own on some node. What a node without the
+    run's disk needs travels.
 
     Args:
         needed: folders of the cache that it reads.

@@ -1,7 +1,8 @@
 """In which order the steps of a plan are begun, and what becomes of their results.
 
-A step begins when all that it needs is made. Only this writes records: a worker that is lost loses nothing but its time.
-A cell that another run on the same results folder works on is left to it; its record is used, or the cell is made later.
+A step begins when all that it needs is made. Only this writes records: a worker that is lost loses
+nothing but its time. A cell that another run on the same results folder works on is left to it; its
+record is used, or the cell is made later.
 """
 
 from __future__ import annotations
@@ -35,15 +36,17 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.5
 """How often what the workers say is looked at."""
 MAX_WORKER_DEATHS = 2
-"""After so many deaths of its worker a step of several students is divided, and each student is tried once more; another step is
-given up."""
+"""After so many deaths of its worker a step of several students is divided, and each student is
+tried once more; another step is given up."""
 MAX_FAILED_STARTS = 2
-"""After so many workers that ended before they began a step, the run ends with a message: none can start here."""
+"""After so many workers that ended before they began a step, the run ends with a message: none can
+start here."""
 
 
 @dataclass(repr=False)
 class Outcome:
-    """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be saved."""
+    """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be
+    saved."""
 
     plan: Plan
     """of several runs the last"""
@@ -80,7 +83,8 @@ class Schedule:
     ) -> None:
         """
         Args:
-            locks: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
+            locks: of this run on the cells of ``store``; whoever made them gives them back, after
+                the workers have ended.
         """
         self.plan = plan
         self.executor = executor
@@ -107,8 +111,10 @@ class Schedule:
         """Have all of them made.
 
         Raises:
-            KeyboardInterrupt: somebody stopped the run; cells under way have the record of an interrupted one.
-            InputError: a worker read other data than this process, or none can start here, or the cluster refuses a step.
+            KeyboardInterrupt: somebody stopped the run; cells under way have the record of an
+                interrupted one.
+            InputError: a worker read other data than this process, or none can start here, or the
+                cluster refuses a step.
         """
         try:
             while self._waiting or self._running:
@@ -135,7 +141,8 @@ class Schedule:
             raise
 
     def _next(self) -> Step | None:
-        """The first of which all is made that it needs; one that another run works on only when it has left it."""
+        """The first of which all is made that it needs; one that another run works on only when it
+        has left it."""
         ready = [step for step in self._waiting if not self._unmade.intersection(step.needs)]
         for step in ready:
             if step.key not in self._held or self.locks.take(step.students[0][0].train_key):
@@ -151,7 +158,8 @@ class Schedule:
         return None
 
     def _begin(self, step: Step) -> None:
-        """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
+        """Hand a step to the executor: the students that are this run's, and of whom all could be
+        made that they need."""
         self.executor.leave(step)
         if not step.students and (why := self._why_lost(step)) is not None:
             self._lose(step, why)
@@ -228,7 +236,8 @@ class Schedule:
         return True
 
     def _take_all(self, done: Iterable[Future[StepResult]]) -> None:
-        """Take the answers that are there; an error that ends the run is raised once all answers are written."""
+        """Take the answers that are there; an error that ends the run is raised once all answers
+        are written."""
         wrong = None
         for future in [future for future in self._running if future in done]:
             (step, started), error = self._running[future], future.exception()
@@ -245,7 +254,8 @@ class Schedule:
             raise wrong
 
     def _take(self, step: Step, result: StepResult) -> None:
-        """Write what a step gave. What is written is taken out of the answer: if this is broken off it can be called again."""
+        """Write what a step gave. What is written is taken out of the answer: if this is broken off
+        it can be called again."""
         while result.records:
             # between the two, Ctrl-C would write the record a second time
             with interrupts_deferred():
@@ -332,7 +342,8 @@ class Schedule:
         )
 
     def _stop(self) -> None:
-        """Ask the workers to keep their states; write what they have finished, and which cells were under way."""
+        """Ask the workers to keep their states; write what they have finished, and which cells were
+        under way."""
         self.executor.stop(list(self._running))
         for future, (step, started) in list(self._running.items()):
             if future.done() and future.exception() is None:

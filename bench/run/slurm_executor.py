@@ -1,7 +1,8 @@
-"""Steps on a cluster with Slurm, through submitit: each step is one job of Slurm. The nodes share the cache.
+"""Steps on a cluster with Slurm, through submitit: each step is one job of Slurm. The nodes share
+the cache.
 
-submitit writes the job and its answer as pickles into the run's folder in the cache, which only its owner can read or
-write. They hold plain data of this package.
+submitit writes the job and its answer as pickles into the run's folder in the cache, which only its
+owner can read or write. They hold plain data of this package.
 """
 
 from __future__ import annotations
@@ -30,24 +31,27 @@ from bench.run.remote import Start, answered, enter_run_folder, new_run_folder, 
 from bench.run.worker import Worker
 
 STOP, PULSE = "stop", "pulse"
-"""Files of a run's folder. The first is there when trainings should keep their states and end; the second is written again
-and again as long as the run lives."""
+"""Files of a run's folder. The first is there when trainings should keep their states and end; the
+second is written again and again as long as the run lives."""
 LOOK_SECONDS = 2.0
 """How often these files are looked at: they may lie on a network disk."""
 LOST_SECONDS = 600.0
-"""A run whose file has not changed for so long is gone: network disks show changes late, and a run may be suspended."""
+"""A run whose file has not changed for so long is gone: network disks show changes late, and a run
+may be suspended."""
 STOP_SECONDS = 20.0
 """How long jobs may take to keep the states of their trainings before Slurm cancels them."""
 PULSE_SECONDS = 20.0
 """How often the run says that it is alive."""
 MEMORY_MARGIN = 1.25
-"""A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by hand."""
+"""A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by
+hand."""
 WARNING_SECONDS = 120
 """How long before the end of its time a job is told to keep its state."""
 
 
 class StopFlag:
-    """Above 0 when the training should keep its state and end: the run or Slurm asks for it, or the run is gone."""
+    """Above 0 when the training should keep its state and end: the run or Slurm asks for it, or the
+    run is gone."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

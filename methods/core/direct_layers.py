@@ -1,7 +1,8 @@
 """Layers of BERT that run without their modules: the same formulas, in fewer and larger operations.
 
-A step of a small student on a GPU waits for Python and the driver, which start one kernel after another. Here queries, keys and values
-of a layer are one product and one gather, forwards and backwards, and nothing is called but torch's functions.
+A step of a small student on a GPU waits for Python and the driver, which start one kernel after
+another. Here queries, keys and values of a layer are one product and one gather, forwards and
+backwards, and nothing is called but torch's functions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ PLAIN = ("torch.nn.modules.", "transformers.")
 
 
 def is_plain(layer: nn.Module) -> bool:
-    """Whether a layer is one of BERT's, as transformers makes it, and nobody observes a part of it."""
+    """Whether a layer is one of BERT's, as transformers makes it, and nobody observes a part of
+    it."""
     return type(layer) in LIKE_BERT and all(
         type(part).__module__.startswith(PLAIN)
         and not part._forward_hooks
@@ -34,8 +36,9 @@ def is_plain(layer: nn.Module) -> bool:
 
 
 class DirectLayer:
-    """A plain layer, for batches in one chunk. The weights of queries, keys and values are put together when this is made: for one pass,
-    with their gradients, or for as long as they do not change."""
+    """A plain layer, for batches in one chunk. The weights of queries, keys and values are put
+    together when this is made: for one pass, with their gradients, or for as long as they do not
+    change."""
 
     def __init__(self, layer: Any) -> None:
         own, mixing = layer.attention.self, layer.attention.output

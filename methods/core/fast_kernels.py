@@ -1,9 +1,10 @@
 """Faster kernels for training on a CPU: the same formulas, whose last digits are rounded otherwise.
 
-torch multiplies fp32 matrices by MKL, which uses no AVX-512 on an AMD EPYC; oneDNN does, and takes less than half the time.
-:class:`FastLinear` lets oneDNN compute the linear layers of students, forward and backward. :func:`fast_teacher` gives a frozen
-teacher whose weights oneDNN has reordered once and whose attention is ``scaled_dot_product_attention``, which never writes the
-scores to memory.
+torch multiplies fp32 matrices by MKL, which uses no AVX-512 on an AMD EPYC; oneDNN does, and takes
+less than half the time. :class:`FastLinear` lets oneDNN compute the linear layers of students,
+forward and backward. :func:`fast_teacher` gives a frozen teacher whose weights oneDNN has reordered
+once and whose attention is ``scaled_dot_product_attention``, which never writes the scores to
+memory.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ LEAST_ROWS = 64
 
 
 def problem_here() -> str:
-    """Why this torch cannot use the kernels on this machine; "" where it can. Tries them on a small layer."""
+    """Why this torch cannot use the kernels on this machine; "" where it can. Tries them on a small
+    layer."""
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(0)
@@ -47,15 +49,16 @@ def problem_here() -> str:
 
 
 def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
-    """[..., in], [out, in] -> [..., out]: a linear layer by oneDNN, with ``none`` or the exact ``gelu`` after it."""
+    """[..., in], [out, in] -> [..., out]: a linear layer by oneDNN, with ``none`` or the exact
+    ``gelu`` after it."""
     algorithm = "none" if activation == "gelu" else ""  # of gelu: without the approximation by tanh
     answer: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], algorithm)
     return answer
 
 
 class ReorderedLinear(nn.Module):
-    """A linear layer whose weight cannot change any more. The operators are those that ``torch.compile`` uses for a
-    frozen model on a CPU."""
+    """A linear layer whose weight cannot change any more. The operators are those that
+    ``torch.compile`` uses for a frozen model on a CPU."""
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         super().__init__()
@@ -70,8 +73,9 @@ class ReorderedLinear(nn.Module):
 
 
 def with_fast_kernels(model: Any) -> nn.Module:
-    """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are those of the model
-    itself. Raises TypeError: an architecture that ``methods/core/families.py`` does not know."""
+    """A copy of a classifier with the fast kernels in its encoder layers. Its other tensors are
+    those of the model itself. Raises TypeError: an architecture that ``methods/core/families.py``
+    does not know."""
     AttentionInterface.register(ATTENTION, fused_attention)
     # a deep copy copies what it has not seen yet: so it has seen the tensors
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
@@ -83,7 +87,8 @@ def with_fast_kernels(model: Any) -> nn.Module:
 
 
 def _replace_parts(module: Any) -> None:
-    """The linear layers directly in a module, and the attention that it asks its configuration for."""
+    """The linear layers directly in a module, and the attention that it asks its configuration
+    for."""
     children = dict(module.named_children())
     # a linear layer of somebody's own class may do more than multiply
     if (
@@ -110,8 +115,9 @@ def fast_teacher(teacher: nn.Module) -> FrozenTeacher:
 
 
 class FastLinear(TorchFunctionMode):
-    """Inside ``with FastLinear():`` oneDNN computes what ``torch.nn.functional.linear`` is asked for, and its
-    gradients. So no model has to be changed. What is small, not fp32 or not on the CPU keeps torch's own kernel."""
+    """Inside ``with FastLinear():`` oneDNN computes what ``torch.nn.functional.linear`` is asked
+    for, and its gradients. So no model has to be changed. What is small, not fp32 or not on the CPU
+    keeps torch's own kernel."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is nn.functional.linear and not kwargs and is_worth_it(*args):

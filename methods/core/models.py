@@ -1,7 +1,9 @@
-"""What a model or a module of a method's own tells whoever runs it. Plain classes of transformers need nothing of this.
+"""What a model or a module of a method's own tells whoever runs it. Plain classes of transformers
+need nothing of this.
 
-A model with a forward pass, a cost or statistics of its own is a :class:`PackedModel`; a module that sends tokens different
-ways is a :class:`RoutedModule`; a head that is told the task is a :class:`TaskHead`.
+A model with a forward pass, a cost or statistics of its own is a :class:`PackedModel`; a module
+that sends tokens different ways is a :class:`RoutedModule`; a head that is told the task is a
+:class:`TaskHead`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from methods.core.packed import POOLS, AttentionTrace, Batch, Layout, span_logit
 from methods.core.taps import LOGITS, Out, Tap, Taps, layers_of
 
 PADDED_KINDS = frozenset({"logits", "hidden", "pooled"})
-"""Kinds of taps that an encoder gives which transformers runs, padded; attention alone is not among them."""
+"""Kinds of taps that an encoder gives which transformers runs, padded; attention alone is not among
+them."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Multiply-accumulates of a forward pass: for each token, each squared length and each sequence."""
+    """Multiply-accumulates of a forward pass: for each token, each squared length and each
+    sequence."""
 
     per_token: float
     per_squared_length: float
@@ -43,25 +47,30 @@ class Cost:
         )
 
     def of_length(self, length: int) -> int:
-        """Of one sequence of ``length`` tokens, rounded: the cost of an average sequence can be a fraction."""
+        """Of one sequence of ``length`` tokens, rounded: the cost of an average sequence can be a
+        fraction."""
         return round(self.macs(length, length**2, 1))
 
 
 class PackedModel(nn.Module):
-    """A model that differs from its family in how it runs, costs or is observed; the defaults are those of the family. A mix-in, named
-    first: ``class Mine(PackedModel, BertForSequenceClassification)``. Saving and opening is the business of the other base."""
+    """A model that differs from its family in how it runs, costs or is observed; the defaults are
+    those of the family. A mix-in, named first: ``class Mine(PackedModel,
+    BertForSequenceClassification)``. Saving and opening is the business of the other base."""
 
     leaves_early: ClassVar[bool] = False
-    """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`, and a time measured with
-    random weights means nothing."""
+    """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`,
+    and a time measured with random weights means nothing."""
     reads_texts: ClassVar[bool] = False
-    """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the tokenizer's numbers."""
+    """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the
+    tokenizer's numbers."""
 
     rounds_values: ClassVar[bool] = False
-    """Whether it rounds what it computes: the last digits of another kernel may then become a step, and logits differ by more."""
+    """Whether it rounds what it computes: the last digits of another kernel may then become a step,
+    and logits differ by more."""
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        """One pass over a packed batch: what ``taps`` name and nothing else. Raises UndeclaredNeed: it has no such thing to read."""
+        """One pass over a packed batch: what ``taps`` name and nothing else. Raises UndeclaredNeed:
+        it has no such thing to read."""
         return run_layers(self, batch, taps)
 
     def cost(self) -> Cost:
@@ -73,12 +82,14 @@ class PackedModel(nn.Module):
         return self.cost()
 
     def observed(self) -> Mapping[str, Any]:
-        """What became of the sequences answered so far in evaluation mode: plain values for the record. An entry ``cost``, with
-        the names of :class:`Cost`, is that of an average sequence."""
+        """What became of the sequences answered so far in evaluation mode: plain values for the
+        record. An entry ``cost``, with the names of :class:`Cost`, is that of an average
+        sequence."""
         return {}
 
     def stored(self) -> Mapping[str, Tensor]:
-        """The tensors of a saved folder, if they are not the state dict (for example codes of few bits); empty otherwise."""
+        """The tensors of a saved folder, if they are not the state dict (for example codes of few
+        bits); empty otherwise."""
         return {}
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
@@ -87,7 +98,8 @@ class PackedModel(nn.Module):
 
 
 class Around(PackedModel):
-    """A model that is another one in a way of its own: its configuration and its cost are those of ``whole``."""
+    """A model that is another one in a way of its own: its configuration and its cost are those of
+    ``whole``."""
 
     def __init__(self, whole: Any) -> None:
         super().__init__()
@@ -102,7 +114,8 @@ class Around(PackedModel):
 
 
 class FrozenTeacher(Around):
-    """A frozen teacher that answers in a faster way, and as any model where it trains or its dropout is asked for."""
+    """A frozen teacher that answers in a faster way, and as any model where it trains or its
+    dropout is asked for."""
 
     def __init__(self, teacher: nn.Module, faster: Callable[[Batch, Taps], Out]) -> None:
         super().__init__(teacher.eval())
@@ -115,8 +128,8 @@ class FrozenTeacher(Around):
 
 
 def direct(teacher: Any) -> nn.Module:
-    """The teacher, on its device, with layers that are put together once, and not in every pass; itself where its layers are others than
-    BERT's."""
+    """The teacher, on its device, with layers that are put together once, and not in every pass;
+    itself where its layers are others than BERT's."""
     if isinstance(teacher, PackedModel) or not is_packed(teacher):
         return teacher  # type: ignore[no-any-return]
     layers = family_of(teacher.eval()).layers(teacher.base_model)
@@ -129,8 +142,9 @@ def direct(teacher: Any) -> nn.Module:
 
 
 class DrawnLayers(Around):
-    """A classifier to be shipped that trains with further layers beside it: each training batch draws the layers that it goes through
-    (:meth:`drawn`). In evaluation there are only those that are shipped."""
+    """A classifier to be shipped that trains with further layers beside it: each training batch
+    draws the layers that it goes through (:meth:`drawn`). In evaluation there are only those that
+    are shipped."""
 
     def __init__(self, shipped: Any, others: nn.Module, most: int) -> None:
         """``most``: layers that a batch goes through at most."""
@@ -152,14 +166,16 @@ class DrawnLayers(Around):
 
 
 class WritingModel(PackedModel):
-    """A model that writes a text from the first text of each pair: its logits [N, V] are those of every word to write."""
+    """A model that writes a text from the first text of each pair: its logits [N, V] are those of
+    every word to write."""
 
     def written(self, batch: Batch) -> list[list[int]]:
         """Token ids of what it writes for each pair, of which it sees the first text alone."""
         raise NotImplementedError(f"{type(self).__name__} must implement written()")
 
     def parts_cost(self) -> tuple[Cost, Cost]:
-        """Of what reads, for each token that is read, and of what writes, for each word that is written and each beam."""
+        """Of what reads, for each token that is read, and of what writes, for each word that is
+        written and each beam."""
         raise NotImplementedError(f"{type(self).__name__} must implement parts_cost()")
 
 
@@ -181,10 +197,11 @@ def routed_modules(model: nn.Module) -> list[RoutedModule]:
 
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
-    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The head reads the first token of
-    each sequence; of spans it reads every token, as it comes out of the last layer. A :class:`PackedModel` answers for itself. Raises
-    EmptyAttention: the model uses another attention kernel; TypeError: an unknown architecture; KeyError: a layer that the model does
-    not have; UndeclaredNeed: nothing to exit by."""
+    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The
+    head reads the first token of each sequence; of spans it reads every token, as it comes out of
+    the last layer. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses
+    another attention kernel; TypeError: an unknown architecture; KeyError: a layer that the model
+    does not have; UndeclaredNeed: nothing to exit by."""
     if isinstance(classifier, PackedModel):
         return classifier.packed_forward(batch, taps)
     return (
@@ -210,7 +227,8 @@ def rounds_values(model: nn.Module) -> bool:
 
 
 def without_graph(model: nn.Module) -> str:
-    """Why no ONNX graph answers as the model does, as a clause; "" where nothing is known against one."""
+    """Why no ONNX graph answers as the model does, as a clause; "" where nothing is known against
+    one."""
     if reads_texts(model):
         return "it reads words"
     return "some sequences leave it early" if leaves_early(model) else ""
@@ -222,7 +240,8 @@ def is_packed(classifier: Any) -> bool:
 
 
 def inputs_of(classifier: Any) -> list[str]:
-    """The names of what it reads of a padded batch. A kind of segment that it has only one of is no input: an exported graph lacks it."""
+    """The names of what it reads of a padded batch. A kind of segment that it has only one of is no
+    input: an exported graph lacks it."""
     kinds: Sequence[Any] = type(classifier).__mro__
     # a class of our own that answers in another way reads what transformers' class beneath it does
     theirs = [kind for kind in kinds if str(kind.__module__).startswith("transformers.models.")]
@@ -236,8 +255,9 @@ def inputs_of(classifier: Any) -> list[str]:
 
 
 def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
-    """Logits and hidden states of a classifier of another architecture, as transformers runs it: with [PAD] behind the shorter
-    sequences. Raises TypeError: its attention cannot be read, and an answer that is a part of a text not be given."""
+    """Logits and hidden states of a classifier of another architecture, as transformers runs it:
+    with [PAD] behind the shorter sequences. Raises TypeError: its attention cannot be read, and an
+    answer that is a part of a text not be given."""
     layout = batch.layout
     refused = ["spans"] * batch.spans + sorted(
         str(tap) for tap in taps if tap.kind not in PADDED_KINDS
@@ -271,7 +291,8 @@ def run_layers(
     taps: Taps,
     layers: Sequence[Callable[..., Any]] | None = None,
 ) -> Out:
-    """:func:`forward` for a class of ``methods/core/families.py``, through these ``layers`` in the place of its own."""
+    """:func:`forward` for a class of ``methods/core/families.py``, through these ``layers`` in the
+    place of its own."""
     model: Any = classifier
     if layers_of(taps, "exits"):
         raise UndeclaredNeed(
@@ -328,7 +349,8 @@ def run_layers(
 
 
 def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
-    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
+    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W],
+    weighted sums first."""
     # once for all pools of the same weighted sum
     chosen = {tap.weights for tap in taps if tap.weights}
     sums: Any = {
@@ -393,8 +415,9 @@ def cost(model: Any) -> Cost:
 
 
 def closed_form(model: Any) -> Cost:
-    """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x out for each token, attention
-    2 x width for each pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs."""
+    """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x
+    out for each token, attention 2 x width for each pair; linear layers elsewhere count once a
+    sequence. A :class:`RoutedModule` says what one token costs."""
     # attention as wide as the states in every layer, and a head that reads one token
     if not is_packed(model):
         body, config = getattr(model, model.base_model_prefix), model.config

@@ -25,7 +25,8 @@ from methods.core.stages import Setup
 
 
 class PrunedBertConfig(BertConfig):
-    """A BERT with its own number of heads and neurons in every layer; 0: the layer has no attention, or no feed-forward network."""
+    """A BERT with its own number of heads and neurons in every layer; 0: the layer has no
+    attention, or no feed-forward network."""
 
     model_type = "pruned_bert"
     layer_heads: list[int] | None = None
@@ -124,8 +125,9 @@ class PrunedBertForSequenceClassification(PackedUnits, BertForSequenceClassifica
 
 
 def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
-    """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask multiplies what the next linear
-    layer reads, so its gradient is the sum of input x gradient over tokens and places: no pass per example is needed."""
+    """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask
+    multiplies what the next linear layer reads, so its gradient is the sum of input x gradient over
+    tokens and places: no pass per example is needed."""
     layers, heads = model.base_model.encoder.layer, model.config.num_attention_heads
     writing = attention_names(model).writing
     masked = [
@@ -168,7 +170,8 @@ def pruned_classifier(
     heads_LH: Tensor,
     neurons_LF: Tensor,
 ) -> Any:
-    """A classifier without the heads and neurons whose mask is 0; other values multiply what the unit gives.
+    """A classifier without the heads and neurons whose mask is 0; other values multiply what the
+    unit gives.
 
     Args:
         config, weights: of the whole classifier, which is of one of

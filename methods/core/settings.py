@@ -1,4 +1,5 @@
-"""The settings of a method: fields of a frozen dataclass, checked against their declared types and limits."""
+"""The settings of a method: fields of a frozen dataclass, checked against their declared types and
+limits."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from methods.core.errors import MethodError
 
 @dataclass(frozen=True)
 class Limit:
-    """Which numbers a setting may have: declared with its type, ``steps: Annotated[int, NOT_NEGATIVE] = 500``."""
+    """Which numbers a setting may have: declared with its type, ``steps: Annotated[int,
+    NOT_NEGATIVE] = 500``."""
 
     allows: Callable[[Any], bool]
     words: str  # ends the message to who types another one: layers=0 should be at least 1
@@ -28,8 +30,8 @@ NOT_NEGATIVE = Limit(lambda value: value >= 0, "not be negative")
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Checks that every field has a value of its declared type, of those offered, and within its limit. Raises MethodError, which
-    says what would have been right."""
+    """Checks that every field has a value of its declared type, of those offered, and within its
+    limit. Raises MethodError, which says what would have been right."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
@@ -47,13 +49,14 @@ def values_of(settings: Settings) -> Mapping[str, Any]:
 
 
 def added_setting(default: Any) -> Any:
-    """A setting that joined a method after results with it were published: identity holds it only where it was changed, so the keys
-    of rows that leave it alone stay what they were."""
+    """A setting that joined a method after results with it were published: identity holds it only
+    where it was changed, so the keys of rows that leave it alone stay what they were."""
     return field(default=default, metadata={"later": True})
 
 
 def check_setting(name: str, value: object, hint: object) -> None:
-    """Raises MethodError, naming what would have been right, for a value of another type than ``hint``."""
+    """Raises MethodError, naming what would have been right, for a value of another type than
+    ``hint``."""
     hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(hint) is Literal:
         if value not in get_args(hint):

@@ -1,12 +1,13 @@
 """Where general distillation begins: the teacher itself, cut down to the student's shape.
 
-Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
-teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
-stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. The teacher has to be of :data:`methods.core.families.LAYERED`, with as many heads as the
-student and no smaller dimension; otherwise the student begins at random. What a BERT has no place
-for is left out: MPNet's bias of relative positions. Our choice, measured in reports/LOG.md;
-``start=random`` is the row without any of it.
+Learning attention from nothing takes far more text than a small corpus has; a student that begins
+with the teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is
+lost is regressed on what stays, heads are cut by singular values, feed-forward neurons by how much
+they write. Layers follow the nearest map. The teacher has to be of
+:data:`methods.core.families.LAYERED`, with as many heads as the student and no smaller dimension;
+otherwise the student begins at random. What a BERT has no place for is left out: MPNet's bias of
+relative positions. Our choice, measured in reports/LOG.md; ``start=random`` is the row without any
+of it.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def regression(known: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _root(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors by."""
+    """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors
+    by."""
     columns = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
     values, vectors = torch.linalg.eigh(columns.T @ columns / len(columns))
     # coordinates that hardly vary would get an unbounded inverse
@@ -97,8 +99,8 @@ def init_from_teacher(
     projection: nn.Linear,
     states: Activations,
 ) -> bool:
-    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width, if the shapes allow it.
-    Returns whether they do; if not, nothing was changed."""
+    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width,
+    if the shapes allow it. Returns whether they do; if not, nothing was changed."""
     big, small = teacher.config, student.config
     heads, sizes = (
         small.num_attention_heads,

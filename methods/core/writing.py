@@ -1,4 +1,5 @@
-"""Students that write a text from a text: their words, their model, their settings, and the loss on the words to write."""
+"""Students that write a text from a text: their words, their model, their settings, and the loss on
+the words to write."""
 
 from __future__ import annotations
 
@@ -30,14 +31,15 @@ from methods.core.settings import Count, Fraction, Positive
 from methods.core.taps import LOGITS
 
 PAD, OTHER, BEGIN = 0, 1, 2
-"""Of a student's own words: filling, a piece that the training pairs have not, and what stands before a text that is written."""
+"""Of a student's own words: filling, a piece that the training pairs have not, and what stands
+before a text that is written."""
 FIRST = 3
 """Of its word pieces."""
 
 
 def sides(batch: Batch, words_T: Tensor) -> list[Tensor]:
-    """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into [B, S] sources with their [SEP] and [B, M] targets with
-    their own, filled with PAD."""
+    """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into [B, S] sources
+    with their [SEP] and [B, M] targets with their own, filled with PAD."""
     # one wait for the device
     written = batch.layout.sum(batch.segment_ids[:, None])[:, 0].tolist()
     rows = zip(words_T.split(batch.layout.lengths), written, strict=True)
@@ -48,7 +50,8 @@ def sides(batch: Batch, words_T: Tensor) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class WordPieces(Artefact):
-    """The tokens that occur in the training pairs, in the order of their numbers, and the one that ends each of them."""
+    """The tokens that occur in the training pairs, in the order of their numbers, and the one that
+    ends each of them."""
 
     name: ClassVar = "word_pieces"
 
@@ -119,8 +122,8 @@ class Writer(WritingModel, MarianMTModel):
         return [self.pieces[torch.tensor(row, dtype=torch.int64) - FIRST].tolist() for row in kept]
 
     def cost(self) -> Cost:
-        """Of a source of so many tokens and a target of as many, which the decoder reads at once. Writing reads a target once for
-        each beam; nothing is computed twice."""
+        """Of a source of so many tokens and a target of as many, which the decoder reads at once.
+        Writing reads a target once for each beam; nothing is computed twice."""
         encoder, decoder = self.parts_cost()
         return Cost(
             encoder.per_token + decoder.per_token,
@@ -134,7 +137,8 @@ class Writer(WritingModel, MarianMTModel):
         return Cost(both.per_token / 2, both.per_squared_length / 4, 0)
 
     def parts_cost(self) -> tuple[Cost, Cost]:
-        """A source's keys and values, which the decoder computes once, are counted with its words, of which there are about as many."""
+        """A source's keys and values, which the decoder computes once, are counted with its words,
+        of which there are about as many."""
         c: Any = self.config
         width, inner = c.d_model, 2 * c.d_model * c.encoder_ffn_dim
         encoder = Cost(c.encoder_layers * (4 * width**2 + inner), c.encoder_layers * 2 * width, 0)
@@ -144,7 +148,8 @@ class Writer(WritingModel, MarianMTModel):
 
 @dataclass(frozen=True, kw_only=True)
 class WritingMethod(Method):
-    """Settings of a student that writes (default: the base size of Vaswani et al. 2017), and how it is built."""
+    """Settings of a student that writes (default: the base size of Vaswani et al. 2017), and how it
+    is built."""
 
     needs_teacher: ClassVar = False
     writes: ClassVar = True
