@@ -69,12 +69,12 @@ class Slot:
         they are read."""
         try:
             body = self.read_made()
-            # of a teacher the key has no tokenizer: what was tuned with another one, as after its file was mended, is made again
-            made_with, now = (
-                dict(known).get("tokenizer") for known in (body.get("identity", {}), self.identity)
-            )
+            made_with = dict(body.get("identity", {})).get("tokenizer")
         except (OSError, ValueError, AttributeError, TypeError):
             return False
+        # of a teacher the key has no tokenizer: what was tuned with another one, as after its file
+        # was mended, is made again
+        now = dict(self.identity).get("tokenizer")
         return None in (made_with, now) or made_with == now
 
     def read_made(self) -> dict[str, Any]:
@@ -112,7 +112,8 @@ def damage_reason(folder: Path, key: str = "") -> str:
             if sha256_of(folder / name) != sha256:
                 return f"its {name} is not the file that was written (sha256)"
     except OSError as error:
-        return f"its {Path(error.filename).name if error.filename else 'content'} cannot be read: {error.strerror}"
+        file = Path(error.filename).name if error.filename else "content"
+        return f"its {file} cannot be read: {error.strerror}"
     except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
         return f"its {MADE} does not say what its files are"
     return ""

@@ -87,7 +87,8 @@ def what_to_install(error: ImportError) -> str:
     ]
     if not own or not isinstance(error, ModuleNotFoundError):
         return ""
-    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
+    command = f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
+    return f"the package {name} is not installed; type: {command}"
 
 
 OF_A_DISK = (

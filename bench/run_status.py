@@ -103,11 +103,13 @@ def under_way() -> list[dict[str, Any]]:
 
 def described(run: dict[str, Any], now: float) -> str:
     """A run in a few lines."""
-    finished, whole, took = run["finished"], len(run["keys"]), now - run["begun"]
+    finished = run["finished"]
+    cells = len(run["keys"])
+    took = now - run["begun"]
     left = ""
-    if 0 < finished < whole:
-        left = f"; about {duration(took / finished * (whole - finished))} left at this pace"
-    lines = [f"run {run['process']}: {finished} of {whole} cells done in {duration(took)}{left}"]
+    if 0 < finished < cells:
+        left = f"; about {duration(took / finished * (cells - finished))} left at this pace"
+    lines = [f"run {run['process']}: {finished} of {cells} cells done in {duration(took)}{left}"]
     lines.append(f"  records: {run['results']}")
     for job in run["jobs"]:
         steps = f", {job['done']:,} of {job['total']:,} steps" if job.get("total") else ""

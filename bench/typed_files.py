@@ -46,9 +46,9 @@ def checked(form: type[Form], body: Any, said: str) -> Form:
         raise InputError(f"{said}: {unknown(kind, str(name), _keys_at(form, outer))}")
     if first["type"] == "missing":
         raise InputError(f"{said}: the key {where}{name} is missing")
-    raise InputError(
-        f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ').replace('a valid tuple', 'a list in square brackets')}"
-    )
+    why = first["msg"].removeprefix("Value error, ")
+    why = why.replace("a valid tuple", "a list in square brackets")
+    raise InputError(f"{said}: {where}{name}: {why}")
 
 
 def _keys_at(form: type[BaseModel], path: Iterable[int | str]) -> list[str]:

@@ -124,7 +124,8 @@ def _strata(examples: Split, task: Task, digests: Sequence[bytes]) -> list[int]:
     if task.labels:
         return [int(code) for code in examples.labels]
     # of equal targets the digests decide, so that the order of the rows does not matter
-    order = sorted(range(len(examples)), key=lambda row: (examples.labels[row], digests[row]))  # type: ignore[index]
+    targets = examples.labels
+    order = sorted(range(len(examples)), key=lambda row: (targets[row], digests[row]))
     strata = np.empty(len(examples), dtype=int)
     strata[order] = np.arange(len(examples)) * min(STRATA, len(examples) // PARTS) // len(examples)
     return [int(stratum) for stratum in strata]

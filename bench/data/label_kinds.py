@@ -91,8 +91,8 @@ def _of_numbers(values: Series, kind: str, where: str) -> Sequence[str]:
         return ()
     if not kind and are_floats:
         raise InputError(
-            f"{where}: {values.name} has {_listed(distinct)}: numbers with a decimal point that are "
-            "all whole: classes, or a scale? Add :kind=classes or :kind=regression"
+            f"{where}: {values.name} has {_listed(distinct)}: numbers with a decimal point that "
+            "are all whole: classes, or a scale? Add :kind=classes or :kind=regression"
         )
     if not kind and not are_codes:
         raise _either(values, distinct, where)

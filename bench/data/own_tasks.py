@@ -391,7 +391,8 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> Found:
     parts = DATA_SET.fullmatch(f"{HUB}{place}")
     if parts is None:
         raise InputError(
-            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, that is hub:OWNER/NAME/CONFIG"
+            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, "
+            "that is hub:OWNER/NAME/CONFIG"
         )
     name, config, revision = parts.groups()
     config = config or "default"

@@ -138,8 +138,9 @@ class Folder(DataSource):
         config, split, labelled = _place(task, wanted)
         files = self._files_of(task, wanted)
         if not files:
+            or_json = " and no official JSON" if task.spans else ""
             raise InputError(
-                f"{self.name} has no {config}/{split}-00000-of-00001.parquet{' and no official JSON' if task.spans else ''}; "
+                f"{self.name} has no {config}/{split}-00000-of-00001.parquet{or_json}; "
                 f"leave {task.name} out of --tasks, or name a folder that has it with --data"
             )
         check_shards(files)
@@ -176,10 +177,13 @@ class Part(DataSource):
         whole = self.source.load(task, "train" if self.tenth else wanted)
         is_scored = isinstance(wanted, EvaluationSet)
         if not self.tenth:
-            return whole.halves()[1] if is_scored and wanted.labelled else whole  # type: ignore[union-attr]
+            if isinstance(wanted, EvaluationSet) and wanted.labelled:
+                return whole.halves()[1]
+            return whole
         if len(whole) < 20:
             raise InputError(
-                f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20"
+                f"{task.name} has {len(whole)} training examples; "
+                "holding out a tenth needs at least 20"
             )
         order = np.random.default_rng(1 + self.draw).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
@@ -206,7 +210,8 @@ def held_back(task: Task, source: DataSource, draw: int = 0) -> tuple[Task, Data
 def reported_half(source: DataSource) -> DataSource:
     """A source that scores one half of each labelled evaluation set; the other half may choose the
     epoch."""
-    name, slug = f"{source.name}, half of each development set", f"{source.slug}-half-dev"
+    name = f"{source.name}, half of each development set"
+    slug = f"{source.slug}-half-dev"
     return Part(name, slug, source.epochs, source)
 
 
@@ -268,36 +273,34 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     """
     if task.files:
         return Folder("own files", f"own-{task.name}")
-    if data == "sample":
+    if data == "sample" and task.writes:
         suite = f"sample pairs {sample_suite.PAIRS_VERSION}"
-        return (
-            Sample(suite, suite.replace(" ", "-"), sample_suite.PAIRS_EPOCHS)
-            if task.writes
-            else Sample()
-        )
+        return Sample(suite, suite.replace(" ", "-"), sample_suite.PAIRS_EPOCHS)
+    if data == "sample":
+        return Sample()
     root = Path(data).expanduser()
     if data == "hub" and task.writes:
         source = _converted(task, offline)
     elif data == "hub" and task.spans:
         source = hub_folder((task.evaluation[0].config,), offline, None, task.repository)
     elif data == "hub":
-        source = hub_folder(
-            tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline
-        )
+        configs = {task.name} | {evaluation.config for evaluation in task.evaluation}
+        source = hub_folder(tuple(sorted(configs)), offline)
     elif root.is_dir():
-        what, name = (
-            "files" if task.writes else "questions" if task.spans else "GLUE files",
-            root.resolve().name,
-        )
+        what = "GLUE files"
+        if task.writes:
+            what = "files"
+        elif task.spans:
+            what = "questions"
+        name = root.resolve().name
         source = Folder(f"{what} from the folder {name}", f"folder-{name}", root=root)
     else:
         near = nearest(data, ("hub", "sample", "auto"))
         hint = f"did you mean {near!r}? " if near else ""
         raise InputError(
-            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with parquet files like GLUE's"
+            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with "
+            "parquet files like GLUE's"
         )
-    return (
-        replace(source, name=f"SQuAD's questions, {source.name}")
-        if task.name == MADE_OF_SQUAD
-        else source
-    )
+    if task.name == MADE_OF_SQUAD:
+        return replace(source, name=f"SQuAD's questions, {source.name}")
+    return source

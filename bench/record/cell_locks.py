@@ -1,8 +1,9 @@
 """Which process works on which cell of a results folder, so that two runs do not train one cell
 twice: one file lock a key.
 
-<root>/.claims/<key>.lock   locked by the process that works on this cell; it stays there when it is free
+<root>/.claims/<key>.lock   locked by the process that works on this cell
 
+The file stays there when it is free.
 The system ends a lock with its process, also after ``kill -9``. Promised for the processes of one
 host: a network file system may hide one host's locks from another.
 """

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-PAPER, PAPER_START = "paper", "general start, paper"
-"""Names of recipes whose stages say their own numbers: of students, and of general stages on
-text."""
+PAPER = "paper"
+"""The name of the recipe of students whose stages say their own numbers."""
+PAPER_START = "general start, paper"
+"""The name of the recipe of general stages on text that say their own numbers."""
 
 ADAMW = "adamw"
 """The optimiser of every training that names no other."""

@@ -66,16 +66,26 @@ def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
         return {alias.name: (alias.name, "") for alias in node.names if file_of(alias.name)}
     if not isinstance(node, ast.ImportFrom):
         return {}
-    file, above = file_of(module), module.split(".")
-    up = node.level - (file is not None and file.name == "__init__.py")
-    above = above[: len(above) - up] if node.level else []
-    package = ".".join([*above, *([node.module] if node.module else [])])
-    read = {}
+    # the package that is imported from
+    names: list[str] = []
+    if node.level:
+        names = module.split(".")
+        file = file_of(module)
+        # a package's own file stands one level higher than a module in it
+        up = node.level - (file is not None and file.name == "__init__.py")
+        names = names[: len(names) - up]
+    if node.module:
+        names.append(node.module)
+    package = ".".join(names)
+
     # `from package import module` reads the module, else what the package itself binds
+    read: dict[str, tuple[str, str]] = {}
     for alias in node.names:
         inner = f"{package}.{alias.name}"
-        read[alias.asname or alias.name] = (inner if file_of(inner) else package, alias.name)
-    return {here: (origin, there) for here, (origin, there) in read.items() if file_of(origin)}
+        origin = inner if file_of(inner) else package
+        if file_of(origin):
+            read[alias.asname or alias.name] = (origin, alias.name)
+    return read
 
 
 @cache

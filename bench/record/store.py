@@ -2,7 +2,8 @@
 
 <root>/<data>/<tasks>/<method>/<key>/attempt-1.json   the record
                                      attempt-1.npz    logits, labels, example hashes (no text)
-                                     current          the name of the attempt that counts, and the sha256 of its record
+                                     current          the name of the attempt that counts, and the
+                                                      sha256 of its record
 
 A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and
 readers go on without it.
@@ -125,19 +126,16 @@ class Store:
         named = self._named(pointer)
         if named is not None and self.opened(named) is not None:
             return named
-        usable, why = {"ok"}, "what `current` names was set aside"
+        usable = {"ok"}
+        why = "what `current` names was set aside"
         if not os.path.lexists(pointer):
-            usable, why = {"ok", "failed"}, "no `current` names it"
+            usable = {"ok", "failed"}
+            why = "no `current` names it"
+        why += "; the next `run`, or `bench store repair`, writes `current` anew"
         for file in self.attempts_in(folder):
             record = self.opened(file)
             if record is not None and record.status in usable:
-                self.note(
-                    Note(
-                        ADOPTED,
-                        file,
-                        f"{why}; the next `run`, or `bench store repair`, writes `current` anew",
-                    )
-                )
+                self.note(Note(ADOPTED, file, why))
                 return file
         return None
 
@@ -381,15 +379,7 @@ class Store:
         with lock_of(folder / ".lock"):
             written, file = self._not_current.pop(folder, (None, None))
             if file is None or written != attempt:
-                # a broken attempt keeps its number
-                taken = (
-                    re.match(r"attempt-([0-9]{1,9})\.", path.name)
-                    for path in folder.glob("attempt-*")
-                )
-                file = (
-                    folder
-                    / f"attempt-{1 + max((int(match[1]) for match in taken if match), default=0)}.json"
-                )
+                file = folder / f"attempt-{1 + _last_number(folder)}.json"
                 if arrays:
                     data, sha256 = answers.pack(arrays)
                     record = record.model_copy(update={"answers": sha256})
@@ -428,6 +418,17 @@ def _unreadable(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
 def _point(file: Path) -> None:
     """Make an attempt the current one of its cell."""
     write_atomically(file.with_name(POINTER), f"{file.name} {sha256_of(file)}\n".encode())
+
+
+def _last_number(folder: Path) -> int:
+    """The highest number of an attempt in a cell's folder, 0 where there is none; a broken attempt
+    keeps its number."""
+    last = 0
+    for path in folder.glob("attempt-*"):
+        match = re.match(r"attempt-([0-9]{1,9})\.", path.name)
+        if match:
+            last = max(last, int(match[1]))
+    return last
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

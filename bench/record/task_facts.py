@@ -17,9 +17,14 @@ from bench.record.cell import Cell, Frozen, Search
 if TYPE_CHECKING:
     from bench.data.tasks import Task
 
-SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
-"""Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a
-folder of GLUE files."""
+SAMPLE = "sample"
+"""Examples of the generated suite."""
+HUB = "hub"
+"""GLUE's examples from the hub."""
+OWN = "own"
+"""Examples of a task of one's own."""
+FOLDER = "folder"
+"""Examples from a folder of GLUE files."""
 
 
 class TaskFacts(Frozen):
@@ -89,6 +94,16 @@ class DataFacts(NamedTuple):
     """whether half of the development rows choose the epoch and the other half is scored"""
 
 
+SLUG = re.compile(
+    r"(?P<base>.*?)"
+    r"(?P<held_back>-held-back(?:-\d+)?)?"
+    r"(?P<half_dev>-half-dev)?"
+    r"(?:-(?P<kind>masked|rules)-augmented-(?P<times>\d+)(?:-with-(?P<vectors>.+))?)?",
+    re.DOTALL,
+)
+"""The short name of a data source; its parts are in the order in which a plan adds them."""
+
+
 @cache
 def data_facts(slug: str) -> DataFacts:
     """The facts behind the short name of a data source: records have the name and no fields for its
@@ -97,12 +112,15 @@ def data_facts(slug: str) -> DataFacts:
     A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of
     one's own cannot have such a name.
     """
-    # in the order in which a plan adds them
-    base, held_back, half_dev, kind, times, vectors = re.fullmatch(
-        r"(.*?)(-held-back(?:-\d+)?)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?",
-        slug,
-        re.DOTALL,
-    ).groups()  # type: ignore[union-attr]
+    parts = SLUG.fullmatch(slug)
+    assert parts is not None, "every part but the first may be empty"
+    base = parts["base"]
+    held_back = parts["held_back"] or ""
+    half_dev = parts["half_dev"] or ""
+    augmented = None
+    if parts["kind"]:
+        augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
+
     kinds = {
         "own": OWN,
         "sample": SAMPLE,
@@ -111,13 +129,13 @@ def data_facts(slug: str) -> DataFacts:
     }
     source = kinds.get(base.partition("-")[0], FOLDER)
     return DataFacts(
-        source,
-        base.removeprefix("folder-") if source == FOLDER else "",
-        base + (held_back or "") + (half_dev or ""),
-        Augmented(kind, int(times), vectors or "") if kind else None,
-        bool(held_back),
-        int((held_back or "").removeprefix("-held-back").removeprefix("-") or 0),
-        bool(half_dev),
+        source=source,
+        folder=base.removeprefix("folder-") if source == FOLDER else "",
+        plain=base + held_back + half_dev,
+        augmented=augmented,
+        held_back=bool(held_back),
+        draw=int(held_back.removeprefix("-held-back").removeprefix("-") or 0),
+        half_dev=bool(half_dev),
     )
 
 
@@ -152,7 +170,10 @@ def recorded_names(cells: Iterable[Cell]) -> set[str]:
 
 def several_tasks_note(tasks: str) -> str:
     """What a record notes of a student that learned several tasks, and what its cost is."""
-    return f"one student was trained on {tasks} together: the cost of training is that of this one training run"
+    return (
+        f"one student was trained on {tasks} together: the cost of training is that of this one "
+        "training run"
+    )
 
 
 def label_suffixes(

@@ -36,7 +36,8 @@ from bench.run.track import check_tracker, track
 
 __all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard", "unfinished"]
 
-ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
+ASK_ABOVE_SECONDS = 30 * 60
+ASK_ABOVE_BYTES = 5 * 10**9
 SPARE_BYTES = 10**8
 """Disk that has to stay free in addition to what the plan needs, for files that it does not count;
 chosen by hand."""
@@ -206,7 +207,8 @@ def agree(request: Request, seconds: float, disk_bytes: int, confirm: Any) -> No
     what = f"about {duration(seconds)} and {disk_bytes / 1e9:.1f} GB of disk"
     if confirm is None:
         raise InputError(
-            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or --max-train-rows"
+            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or "
+            "--max-train-rows"
         )
     if not confirm(f"This plan needs {what}. Start?"):
         raise InputError("not started")
@@ -257,6 +259,7 @@ def check_disk(plan: Plan) -> None:
             ) from None
         if free < needed:
             raise InputError(
-                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
-                f"free some, or set --results, --reports and {CACHE_VARIABLE} to another disk"
+                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about "
+                f"{needed / 1e6:,.0f} MB; free some, or set --results, --reports and "
+                f"{CACHE_VARIABLE} to another disk"
             )

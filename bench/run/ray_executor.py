@@ -163,19 +163,18 @@ class RaySteps(Executor):
         if not self._warned and not has_room(self._ray, self._cores, bool(self._gpus), memory):
             self._warned = True
             cores = "1 core" if self._cores == 1 else f"{self._cores} cores"
+            gpu = ", a GPU" if self._gpus else ""
             self.say(
-                f"note: no node of the cluster has {cores}{', a GPU' if self._gpus else ''} and {memory / 1e9:.1f} GB of "
+                f"note: no node of the cluster has {cores}{gpu} and {memory / 1e9:.1f} GB of "
                 f"memory, which {step.title} needs; it waits until one joins"
             )
-        slots = [
-            slot
-            for key in step.needs
-            if (slot := self.plan.steps[key].slot) is not None and slot.is_made
-        ]
+        needed = [self.plan.steps[key].slot for key in step.needs]
+        slots = [slot for slot in needed if slot is not None and slot.is_made]
         future = Future[StepResult]()
         file = self.new_file(step)
         task = self._make.options(memory=memory).remote(self._start, self._board, step, slots, file)
-        self.files[future], self.handles[future] = file, task
+        self.files[future] = file
+        self.handles[future] = task
         task.future().add_done_callback(partial(self._answer, future))
         return future
 
@@ -190,8 +189,8 @@ class RaySteps(Executor):
             if isinstance(error, RayTaskError):
                 last = (str(error).strip() or type(error).__name__).splitlines()[-1]
                 self.cannot_start = (
-                    f"no worker could begin on the Ray cluster: {last}; every node needs the same version of this program, and "
-                    "`ray status` shows the nodes"
+                    f"no worker could begin on the Ray cluster: {last}; every node needs the same "
+                    "version of this program, and `ray status` shows the nodes"
                 )
             future.set_exception(BrokenExecutor(f"{type(error).__name__}: {error}"))
         except BaseException as error:  # a future without an answer would be waited for without end

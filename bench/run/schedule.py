@@ -63,7 +63,8 @@ class Outcome:
             f"; failed: {cell.row} on {cell.task}, seed {cell.seed}: {cell.why}"
             for cell in self.failures
         )
-        return f"<Outcome: {self.trained} cells trained{failed}; reports: {', '.join(map(str, self.reports)) or 'none'}>"
+        reports = ", ".join(map(str, self.reports)) or "none"
+        return f"<Outcome: {self.trained} cells trained{failed}; reports: {reports}>"
 
     @property
     def cells(self) -> list[Planned]:
@@ -161,42 +162,63 @@ class Schedule:
         """Hand a step to the executor: the students that are this run's, and of whom all could be
         made that they need."""
         self.executor.leave(step)
-        if not step.students and (why := self._why_lost(step)) is not None:
-            self._lose(step, why)
-            return
-        kept = list[Student]()
+        if step.students:
+            kept = self._students_of_this_run(step)
+            if not kept:
+                return
+            if len(kept) < len(step.students):
+                step = step.for_students(kept)
+            self._name_task(step)
+        else:
+            why = self._why_lost(step)
+            if why is not None:
+                self._lose(step, why)
+                return
+
+        # a step whose worker died goes on from the state that it kept
+        is_from_scratch = self.plan.request.rerun and not step.deaths
+        step = replace(step, from_scratch=is_from_scratch, code=step.code_here)
+        begun = (step, now())
+        # it is known as running before it is handed over: in this process it is made at once
+        placeholder = Future[StepResult]()
+        self._running[placeholder] = begun
+        future = self.executor.submit(step)
+        del self._running[placeholder]
+        self._running[future] = begun
+
+    def _students_of_this_run(self, step: Step) -> list[Student]:
+        """The students of a step that are trained now, each with its lock.
+
+        Those that another run works on wait, those that it has made are done, and those whose
+        teacher or artefacts could not be made have failed.
+        """
+        kept: list[Student] = []
         for student in step.students:
             part = step.for_students([student])
             if not self.locks.take(student[0].train_key):
                 self._waiting.append(part)
                 self._held.add(part.key)
-            elif self._was_made_meanwhile(student):
+                continue
+            if self._was_made_meanwhile(student):
                 self.locks.release(student[0].train_key)
-            elif (why := self._why_lost(part)) is not None:
+                continue
+            why = self._why_lost(part)
+            if why is not None:
                 self._fail(student, why, now())
             else:
                 kept.append(student)
-        if step.students and not kept:
+        return kept
+
+    def _name_task(self, step: Step) -> None:
+        """Say once which task is begun, and how much there is to do on it."""
+        if len(step.tasks) != 1 or step.task in self._named:
             return
-        if len(kept) < len(step.students):
-            step = step.for_students(kept)
-        if step.students and len(step.tasks) == 1 and (name := step.task) not in self._named:
-            self._named.add(name)
-            todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
-            place = [task.name for task in self.plan.tasks].index(name) + 1
-            self.executor.say(
-                f"{step.tasks[0].shown} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells"
-            )
-        step = replace(
-            step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here
-        )
-        begun = step, now()
-        placeholder = Future[StepResult]()
-        # before it is handed over: in this process it is made at once
-        self._running[placeholder] = begun
-        future = self.executor.submit(step)
-        del self._running[placeholder]
-        self._running[future] = begun
+        self._named.add(step.task)
+        cells = self.plan.cells_of(step.task)
+        todo = [planned for planned in cells if planned.is_todo and not planned.cell.together]
+        names = [task.name for task in self.plan.tasks]
+        place = f"{names.index(step.task) + 1} of {len(names)} tasks"
+        self.executor.say(f"{step.tasks[0].shown} ({place}), {len(todo)} cells")
 
     def _why_lost(self, step: Step) -> Failure | None:
         """Why something that a step needs could not be made."""
@@ -240,7 +262,8 @@ class Schedule:
         are written."""
         wrong = None
         for future in [future for future in self._running if future in done]:
-            (step, started), error = self._running[future], future.exception()
+            step, started = self._running[future]
+            error = future.exception()
             if error is None:
                 self._take(step, future.result())
                 del self._running[future]
@@ -305,7 +328,10 @@ class Schedule:
                 *self._waiting,
             ]
         else:
-            message = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
+            message = (
+                "the process that did this was ended several times; where memory is short, fewer "
+                "--jobs need less"
+            )
             why = Failure(type="ProcessEnded", message=message, traceback="")
             for student in step.students:
                 self._fail(student, why, started)
@@ -327,9 +353,8 @@ class Schedule:
             scores = ", ".join(f"{100 * scored[metric]:.1f}" for scored in record.scores.values())
             is_known = record.cell.tasks[0] in KNOWN
             metric = label_of(metric, () if is_known else record.task.labels or ())
-            self.executor.say(
-                f"  {shown_tasks(record.cell)}: {record.called}, seed {record.cell.seed}: {metric} {scores}"
-            )
+            row = f"{shown_tasks(record.cell)}: {record.called}, seed {record.cell.seed}"
+            self.executor.say(f"  {row}: {metric} {scores}")
         # once, also where it has a record for each of several points
         self._trained.add(record_key(record.cell))
         self.outcome.trained = len(self._trained)

@@ -30,9 +30,10 @@ from bench.run.executors import Executor
 from bench.run.remote import Start, answered, enter_run_folder, new_run_folder, resolve
 from bench.run.worker import Worker
 
-STOP, PULSE = "stop", "pulse"
-"""Files of a run's folder. The first is there when trainings should keep their states and end; the
-second is written again and again as long as the run lives."""
+STOP = "stop"
+"""A file of a run's folder: it is there when trainings should keep their states and end."""
+PULSE = "pulse"
+"""A file of a run's folder: it is written again and again as long as the run lives."""
 LOOK_SECONDS = 2.0
 """How often these files are looked at: they may lie on a network disk."""
 LOST_SECONDS = 600.0
@@ -67,13 +68,16 @@ class StopFlag:
     def value(self) -> int:
         now = time.monotonic()
         if not self._value and now - self._looked >= LOOK_SECONDS:
-            self._looked, pulse = now, None
+            self._looked = now
+            pulse = None
             with contextlib.suppress(OSError):
                 pulse = (self._folder / PULSE).stat().st_mtime
             # by this machine's own clock: the clocks of two machines may differ
             if pulse != self._pulse:
-                self._pulse, self._changed = pulse, now
-            self._value = int((self._folder / STOP).exists() or now - self._changed > LOST_SECONDS)
+                self._pulse = pulse
+                self._changed = now
+            is_lost = now - self._changed > LOST_SECONDS
+            self._value = int(is_lost or (self._folder / STOP).exists())
         return self._value
 
 
@@ -89,8 +93,8 @@ def make(start: Start, step: Step, status: Path) -> StepResult | BaseException:
     def in_run_folder() -> StepResult:
         if not enter_run_folder(start):
             raise InputError(
-                f"node {platform.node()} does not see the cache {start.cache}; set BERT_BENCH_CACHE to a folder on a disk "
-                "that all nodes share"
+                f"node {platform.node()} does not see the cache {start.cache}; set "
+                "BERT_BENCH_CACHE to a folder on a disk that all nodes share"
             )
         return Worker(start.request, FileProgress(flag)).make(step, status)
 
@@ -117,8 +121,8 @@ class SlurmSteps(Executor):
         except (RuntimeError, OSError) as error:
             shutil.rmtree(self._run_folder, ignore_errors=True)
             raise InputError(
-                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has Slurm's commands, or try "
-                f"it with --slurm {CLUSTER}={LOCAL}"
+                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has "
+                f"Slurm's commands, or try it with --slurm {CLUSTER}={LOCAL}"
             ) from None
         super().__init__(plan, jobs, progress)
         self.cannot_start = self.cannot_start.format(folder=self._run_folder)
