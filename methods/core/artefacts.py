@@ -342,10 +342,11 @@ class PretrainingStage(Artefact):
         return (BASE, CORPUS, *self.requires(teacher))
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        student, teacher = self.build(given.setup), self.teacher(given.setup)
-        given.train(
-            student, self.stages(given.setup), given.teacher(BASE) if teacher is None else teacher
-        )
+        student = self.build(given.setup)
+        teacher = self.teacher(given.setup)
+        if teacher is None:
+            teacher = given.teacher(BASE)
+        given.train(student, self.stages(given.setup), teacher)
         return pretrained_tensors(student)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -475,7 +476,8 @@ def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], Pretrai
     a pooler if it has one."""
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         names = list(file.keys())
-    config, options = AutoConfig.from_pretrained(folder), {}
+    config = AutoConfig.from_pretrained(folder)
+    options: dict[str, bool] = {}
     if config.model_type != "distilbert":  # a pooler that the file lacks would be drawn
         options["add_pooling_layer"] = any(name.endswith("pooler.dense.weight") for name in names)
     # read through transformers, which knows the older names of LayerNorm's weights
@@ -486,7 +488,10 @@ def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], Pretrai
         )
     state = model.state_dict()
     above = [f".layer.{number}." for number in range(layers, config.num_hidden_layers)]
-    kept = [name for name in state if not any(part in name for part in above)]
+    kept: list[str] = []
+    for name in state:
+        if not any(part in name for part in above):
+            kept.append(name)
     return {name: state[name].detach().contiguous() for name in kept}, config
 
 

@@ -109,7 +109,8 @@ def _behind_padding(body: Any, layout: Layout) -> Tensor:
 def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
     """Each token with its neighbours; beyond both ends of a sequence there are zeros, not other
     sequences' tokens."""
-    own, layout = body.embeddings, batch.layout
+    own = body.embeddings
+    layout = batch.layout
     word_TE = own.word_embeddings(batch.token_ids)
     if own.trigram_input:
         zero_1E = word_TE.new_zeros(1, word_TE.size(1))

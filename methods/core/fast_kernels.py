@@ -37,15 +37,16 @@ def problem_here() -> str:
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(0)
-            linear, x_TX = nn.Linear(64, 32), torch.randn(1, 8, 64)
-            usual, weight = linear(x_TX), linear.weight
-            fast = [ReorderedLinear(linear)(x_TX), multiplied(x_TX, weight, linear.bias)]
+            linear = nn.Linear(64, 32)
+            x_TX = torch.randn(1, 8, 64)
+            usual = linear(x_TX)
+            fast = [ReorderedLinear(linear)(x_TX), multiplied(x_TX, linear.weight, linear.bias)]
             wrong = max((usual - answer).abs().max().item() for answer in fast)
     except (AttributeError, NotImplementedError, RuntimeError) as error:
         return f"this torch has no linear operators of oneDNN ({str(error).splitlines()[0]})"
-    return (
-        "" if wrong < TOLERANCE else f"the linear operators of oneDNN are wrong by {wrong:.2g} here"
-    )
+    if wrong < TOLERANCE:
+        return ""
+    return f"the linear operators of oneDNN are wrong by {wrong:.2g} here"
 
 
 def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
@@ -62,7 +63,8 @@ class ReorderedLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear, activation: str = "none") -> None:
         super().__init__()
-        self._bias, self._activation = linear.bias, activation
+        self._bias = linear.bias
+        self._activation = activation
         with torch.no_grad():
             # a plain attribute: a reordered tensor has no place in a state_dict
             self._weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight)
@@ -95,10 +97,8 @@ def _replace_parts(module: Any) -> None:
         isinstance(children.get("intermediate_act_fn"), GELUActivation)
         and type(children["dense"]) is nn.Linear
     ):
-        module.dense, module.intermediate_act_fn = (
-            ReorderedLinear(module.dense, "gelu"),
-            nn.Identity(),
-        )
+        module.dense = ReorderedLinear(module.dense, "gelu")
+        module.intermediate_act_fn = nn.Identity()
     for name, child in list(module.named_children()):
         if type(child) is nn.Linear:
             setattr(module, name, ReorderedLinear(child))
@@ -144,7 +144,8 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        x_TI, gradient_TO = x.reshape(-1, x.size(-1)), gradients[0].reshape(-1, weight.size(0))
+        x_TI = x.reshape(-1, x.size(-1))
+        gradient_TO = gradients[0].reshape(-1, weight.size(0))
         wanted = (
             # oneDNN reads a turned matrix where it lies
             lambda: multiplied(gradient_TO, weight.t(), None).view_as(x),

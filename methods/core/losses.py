@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -123,9 +124,11 @@ def hidden_cosine_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 def patience_mse_elementmean(student_BKW: Tensor, teacher_BKW: Tensor, normalise: bool) -> Tensor:
     """Squared difference of [CLS] states, mean over B, K layers and W (PKD, equation 7). The paper
     writes a sum over W; its code takes the mean, so a weight means W times less there."""
-    ours, theirs = student_BKW.float(), teacher_BKW.float()
+    ours = student_BKW.float()
+    theirs = teacher_BKW.float()
     if normalise:
-        ours, theirs = F.normalize(ours, dim=-1), F.normalize(theirs, dim=-1)
+        ours = F.normalize(ours, dim=-1)
+        theirs = F.normalize(theirs, dim=-1)
     return F.mse_loss(ours, theirs)
 
 
@@ -175,7 +178,8 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
     :func:`attention_transfer_rowmean`."""
     rows = []
     for chunk in layout.chunks:
-        shape, places = (len(chunk.sequences), chunk.longest), layout.gather_N[chunk.places]
+        shape = (len(chunk.sequences), chunk.longest)
+        places = layout.gather_N[chunk.places]
         both = (x_TX[places].float().unflatten(0, shape) for x_TX in (student_TX, teacher_TX))
         # [n, heads, L, D]
         ours, theirs = (x_nLX.unflatten(2, (heads, -1)).transpose(1, 2) for x_nLX in both)
@@ -229,10 +233,13 @@ def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
 
 
 def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
-    ours, theirs = student[0].size(1), teacher[0].size(1)
+    ours = student[0].size(1)
+    theirs = teacher[0].size(1)
     if ours != theirs:
-        wrong = f"attention distillation needs equal numbers of heads; the student has {ours}, the teacher {theirs}"
-        raise ValueError(f"{wrong}: choose heads={theirs} or drop the attention term")
+        raise ValueError(
+            f"attention distillation needs equal numbers of heads; the student has {ours}, the "
+            f"teacher {theirs}: choose heads={theirs} or drop the attention term"
+        )
 
 
 def scores_mse_realmean(
@@ -276,7 +283,8 @@ def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "ms
     distance (:data:`DISTANCES`), mean over B. Of every feature the student's and the teacher's, [B,
     W] each."""
     compare = DISTANCES[distance]
-    return sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)  # type: ignore[return-value]
+    total: Any = sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)
+    return total  # type: ignore[no-any-return]
 
 
 def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:

@@ -149,7 +149,8 @@ class DrawnLayers(Around):
     def __init__(self, shipped: Any, others: nn.Module, most: int) -> None:
         """``most``: layers that a batch goes through at most."""
         super().__init__(shipped)
-        self.others, self.most = others, most
+        self.others = others
+        self.most = most
 
     def drawn(self) -> list[nn.Module]:
         """The layers of a training batch."""
@@ -159,7 +160,8 @@ class DrawnLayers(Around):
         return run_layers(self.whole, batch, taps, self.drawn() if self.training else None)
 
     def training_cost(self) -> Cost:
-        own, factor = cost(self.whole), self.most / self.config.num_hidden_layers
+        own = cost(self.whole)
+        factor = self.most / self.config.num_hidden_layers
         return Cost(
             round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence
         )
@@ -258,14 +260,17 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     """Logits and hidden states of a classifier of another architecture, as transformers runs it:
     with [PAD] behind the shorter sequences. Raises TypeError: its attention cannot be read, and an
     answer that is a part of a text not be given."""
-    layout = batch.layout
-    refused = ["spans"] * batch.spans + sorted(
-        str(tap) for tap in taps if tap.kind not in PADDED_KINDS
-    )
+    refused = sorted(str(tap) for tap in taps if tap.kind not in PADDED_KINDS)
+    if batch.spans:
+        refused.insert(0, "spans")
     if refused:
         raise TypeError(
-            f"{type(classifier).__name__} runs padded and gives no {refused[0]}; {', '.join(FAMILIES)} run packed and do"
+            f"{type(classifier).__name__} runs padded and gives no {refused[0]}; "
+            f"{', '.join(FAMILIES)} run packed and do"
         )
+
+    # the padded batch
+    layout = batch.layout
     ids_BL = pad_sequence(
         batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0
     )
@@ -275,6 +280,8 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     given = {"input_ids": ids_BL, "attention_mask": read_BL.long()}
     if "token_type_ids" in inputs_of(classifier):
         given["token_type_ids"] = pad_sequence(batch.segment_ids.split(layout.lengths), True)
+
+    # its states, of the packed tokens
     chosen = layers_of(taps, "hidden", "pooled")
     answer = classifier(**given, output_hidden_states=bool(chosen))
     place_T = layout.owner_T * ids_BL.size(1) + layout.positions_T
@@ -300,25 +307,31 @@ def run_layers(
         )
     family = family_of(model)
     if family.run_layer is None and model.config._attn_implementation != "packed":
-        wrong = f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
         raise EmptyAttention(
-            f"{wrong}. Call model.set_attn_implementation('packed') after building it"
+            f"this model's attention is {model.config._attn_implementation!r}: attention scores "
+            "would come back empty. Call model.set_attn_implementation('packed') after building it"
         )
+
+    # embeddings
     layout = batch.layout
     body = getattr(model, model.base_model_prefix)
     layers = family.layers(body) if layers is None else layers
-    with_states = layers_of(taps, "hidden", "pooled")
-    states: dict[int, Tensor] = {}
-    read: dict[Tap, Any] = {}
     x_TW = family.embed(body, batch)
     options = family.layer_options(body, x_TW, layout)
+    states: dict[int, Tensor] = {}
+    with_states = layers_of(taps, "hidden", "pooled")
     if 0 in with_states:
         states[0] = x_TW
-    # without logits the pass ends at the last layer that something is read of
+
+    # layers; without logits the pass ends at the last one that something is read of
+    read: dict[Tap, Any] = {}
     last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
     for number, layer in enumerate(layers[:last], start=1):
-        scores, vectors = Tap("scores", number), Tap("vectors", number)
-        trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
+        trace = AttentionTrace(
+            layout,
+            keeps_scores=Tap("scores", number) in taps,
+            keeps_vectors=Tap("vectors", number) in taps,
+        )
         if layout.one_chunk and isinstance(layer, nn.Module) and is_plain(layer):
             x_1TW = DirectLayer(layer)(x_TW[None], trace)
         else:
@@ -328,42 +341,58 @@ def run_layers(
             x_TW = family.finish(body, x_TW)
         if number in with_states:
             states[number] = x_TW
-        if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
-            raise EmptyAttention(
-                f"layer {number} did not run through the packed kernel: it kept no scores or vectors"
-            )
-        if scores in taps:
-            read[scores] = trace.scores
-        if vectors in taps:
-            read[vectors] = trace.vectors
-    if taps >= LOGITS and batch.spans:
-        read_TW = family.before_span_head(model, x_TW)
-        read[Tap("logits")] = span_logits(layout, last_layer(model.classifier)(read_TW))
-    elif taps >= LOGITS:
-        pooled_BW = family.pool(model, layout, x_TW)
-        head = model.classifier
-        read[Tap("logits")] = (
-            head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
-        )
+        read |= _of_attention(number, trace)
+
+    # head
+    if taps >= LOGITS:
+        read[Tap("logits")] = _logits(model, batch, x_TW)
     return Out(layout, read | of_states(layout, states, taps))
+
+
+def _of_attention(number: int, trace: AttentionTrace) -> dict[Tap, Any]:
+    """The scores and vectors of one layer that terms read. Raises EmptyAttention: the layer kept
+    none."""
+    no_scores = trace.keeps_scores and not trace.scores
+    no_vectors = trace.keeps_vectors and not trace.vectors
+    if no_scores or no_vectors:
+        raise EmptyAttention(
+            f"layer {number} did not run through the packed kernel: it kept no scores or vectors"
+        )
+    read: dict[Tap, Any] = {}
+    if trace.keeps_scores:
+        read[Tap("scores", number)] = trace.scores
+    if trace.keeps_vectors:
+        read[Tap("vectors", number)] = trace.vectors
+    return read
+
+
+def _logits(model: Any, batch: Batch, x_TW: Tensor) -> Tensor:
+    """What the head of a classifier makes of the last layer's states: [B, C], or of spans
+    [2 B, L]."""
+    family = family_of(model)
+    head = model.classifier
+    if batch.spans:
+        read_TW = family.before_span_head(model, x_TW)
+        return span_logits(batch.layout, last_layer(head)(read_TW))
+    pooled_BW = family.pool(model, batch.layout, x_TW)
+    logits: Tensor = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
+    return logits
 
 
 def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
     """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W],
     weighted sums first."""
     # once for all pools of the same weighted sum
-    chosen = {tap.weights for tap in taps if tap.weights}
-    sums: Any = {
-        weights: sum(weight * states[layer] for layer, weight in weights) for weights in chosen
-    }
+    sums: dict[Any, Any] = {}
+    for weights in {tap.weights for tap in taps if tap.weights}:
+        sums[weights] = sum(weight * states[layer] for layer, weight in weights)
     read: dict[Tap, Tensor] = {}
     for tap in taps:
         if tap.kind == "hidden":
             read[tap] = states[tap.layer]
         elif tap.kind == "pooled":
-            read[tap] = POOLS[tap.pool](
-                layout, sums[tap.weights] if tap.weights else states[tap.layer]
-            )
+            state_TW = sums[tap.weights] if tap.weights else states[tap.layer]
+            read[tap] = POOLS[tap.pool](layout, state_TW)
     return read
 
 
@@ -420,7 +449,8 @@ def closed_form(model: Any) -> Cost:
     sequence. A :class:`RoutedModule` says what one token costs."""
     # attention as wide as the states in every layer, and a head that reads one token
     if not is_packed(model):
-        body, config = getattr(model, model.base_model_prefix), model.config
+        body = getattr(model, model.base_model_prefix)
+        config = model.config
         by_token = linear_macs(body)
         # its layers share their weights, which are gone through again and again
         if config.model_type == "albert":
@@ -431,7 +461,8 @@ def closed_form(model: Any) -> Cost:
             2 * config.num_hidden_layers * config.hidden_size,
             linear_macs(model) - by_token,
         )
-    family, body = family_of(model), getattr(model, model.base_model_prefix)
+    family = family_of(model)
+    body = getattr(model, model.base_model_prefix)
     layers = family.layers(body)
     by_token = sum(linear_macs(part) for part in (*family.embedding(body), *layers))
     return Cost(

@@ -90,7 +90,8 @@ class Layout:
             raise ValueError(
                 f"every sequence needs at least one token; got lengths {list(self.real[:8])}"
             )
-        self.device, self.one_chunk = torch.device("cpu"), one_chunk
+        self.device = torch.device("cpu")
+        self.one_chunk = one_chunk
         self.total = sum(lengths)
 
     def to(self, device: torch.device) -> Layout:
@@ -102,11 +103,10 @@ class Layout:
 
     def tensors(self) -> dict[str, Tensor]:
         """All that a pass may read of it, by name."""
-        masks = {
-            f"{name} {i}": vars(c)[name]
-            for i, c in enumerate(self.chunks)
-            for name in ("mask_nL", "keys_nL")
-        }
+        masks: dict[str, Tensor] = {}
+        for i, chunk in enumerate(self.chunks):
+            masks[f"mask_nL {i}"] = chunk.mask_nL
+            masks[f"keys_nL {i}"] = chunk.keys_nL
         return {name: getattr(self, name) for name in INDEXES} | masks
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> Layout:
@@ -143,6 +143,7 @@ class Layout:
     def chunks(self) -> tuple[Chunk, ...]:
         """Every sequence in exactly one chunk; a batch of similar lengths is one chunk in its own
         order."""
+        # the longest first; a chunk ends where its padding would cost more than another chunk
         groups: list[list[int]] = [[]]
         wasted = 0
         for i in sorted(range(len(self.lengths)), key=lambda i: -self.lengths[i]):
@@ -152,15 +153,17 @@ class Layout:
                 groups.append([])
                 wasted = 0
             groups[-1].append(i)
-        chunks, start = [], 0
+
+        # its sequences stay in the order of the batch
+        chunks: list[Chunk] = []
+        start = 0
         for group in groups:
             rows = tuple(sorted(group))
             longest = max(self.lengths[i] for i in rows)
             places = slice(start, start + len(rows) * longest)
-            mask_nL, keys_nL = (
-                torch.arange(longest)[None, :] < torch.tensor([ends[i] for i in rows])[:, None]
-                for ends in (self.lengths, self.real)
-            )
+            place_1L = torch.arange(longest)[None, :]
+            mask_nL = place_1L < _column(self.lengths, rows)
+            keys_nL = place_1L < _column(self.real, rows)
             full = all(self.real[i] == longest for i in rows)
             chunks.append(Chunk(rows, longest, places, mask_nL, keys_nL, full))
             start = places.stop
@@ -185,11 +188,10 @@ class Layout:
 
     def _tokens(self, sequences: Sequence[int], longest: int) -> Tensor:
         """[n, L] packed index of each place, 0 at padding."""
-        place = torch.arange(longest)[None, :]
-        starts, lengths = (
-            torch.tensor([x[i] for i in sequences])[:, None] for x in (self._starts, self.lengths)
-        )
-        return torch.where(place < lengths, starts + place, 0)
+        place_1L = torch.arange(longest)[None, :]
+        starts_n1 = _column(self._starts, sequences)
+        lengths_n1 = _column(self.lengths, sequences)
+        return torch.where(place_1L < lengths_n1, starts_n1 + place_1L, 0)
 
     @cached_property
     def mask_BL(self) -> Tensor:
@@ -228,6 +230,11 @@ class Layout:
         """[B, W] largest value of each feature over the tokens of each sequence; the [PAD] of a
         filled sequence counts."""
         return self.padded(x_TW).masked_fill(~self.mask_BL[..., None], float("-inf")).amax(1)
+
+
+def _column(numbers: Sequence[int], rows: Sequence[int]) -> Tensor:
+    """[n, 1] the numbers of these rows."""
+    return torch.tensor([numbers[i] for i in rows])[:, None]
 
 
 @dataclass(frozen=True)
@@ -312,8 +319,11 @@ def keys_to_read(chunk: Chunk, window: int | None) -> Tensor | None:
         return keys
     place = torch.arange(chunk.longest, device=chunk.keys_nL.device)
     near = ((place[:, None] - place[None, :]).abs() < window)[None, None]
-    # a place without a token reads all keys: with none its softmax would be NaN, and so would be every gradient
-    return near if keys is None else keys & (near | ~chunk.keys_nL[:, None, :, None])
+    if keys is None:
+        return near
+    # a place without a token reads all keys: with none its softmax would be NaN, and so would be
+    # every gradient
+    return keys & (near | ~chunk.keys_nL[:, None, :, None])
 
 
 def attention_by_chunk(
@@ -328,7 +338,9 @@ def attention_by_chunk(
     q_NHD, k_NHD, v_NHD = (
         x.squeeze(0).transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value)
     )
-    scores, mixed, is_one = [], [], len(layout.chunks) == 1
+    scores: list[Tensor] = []
+    mixed: list[Tensor] = []
+    is_one = len(layout.chunks) == 1
     for chunk in layout.chunks:
         shape = (len(chunk.sequences), chunk.longest)
         # an index would cost a kernel on the way back: zeros to copy the gradient into
@@ -363,12 +375,14 @@ def packed_attention(
     if query.device.type != "cpu":
         return fused_attention(module, query, key, value, mask, trace=trace, **options)
     scale = options.get("scaling") or query.size(-1) ** -0.5
-    dropout, bias_1HLL = options.get("dropout", 0.0), options.get("position_bias")
+    dropout = options.get("dropout", 0.0)
+    bias_1HLL = options.get("position_bias")
 
     def kernel(
         q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk
     ) -> tuple[Tensor, Tensor | None]:
-        # in place where nothing else reads the numbers: a tensor of n * H * L * L less to write and to read
+        # in place where nothing else reads the numbers: a tensor of n * H * L * L less to write
+        # and to read
         scores_nHLL = torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)).mul_(scale)
         if bias_1HLL is not None:
             scores_nHLL.add_(bias_1HLL[..., : chunk.longest, : chunk.longest])
@@ -398,10 +412,8 @@ def fused_attention(
     to memory. Kept scores are computed next to the attention and not for it: asking for them cannot
     change a result."""
     scale = options.get("scaling") or query.size(-1) ** -0.5
-    dropout, bias_1HLL = (
-        options.get("dropout", 0.0) if module.training else 0.0,
-        options.get("position_bias"),
-    )
+    dropout = options.get("dropout", 0.0) if module.training else 0.0
+    bias_1HLL = options.get("position_bias")
 
     def kernel(
         q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk

@@ -125,7 +125,8 @@ def averaged_layers(student_layers: int, teacher_layers: int) -> dict[int, dict[
     step = teacher_layers / student_layers
     weights: dict[int, dict[int, float]] = {}
     for m in range(1, student_layers + 1):
-        low, high = (m - 1) * step, m * step
+        low = (m - 1) * step
+        high = m * step
         overlaps = {n: min(high, n) - max(low, n - 1) for n in range(1, teacher_layers + 1)}
         weights[m] = {n: overlap / step for n, overlap in overlaps.items() if overlap > 1e-9}
     return weights
@@ -260,27 +261,34 @@ def require_layers(teacher: PretrainedConfig, method: str) -> None:
         )
 
 
-# layers of a student made of a teacher's (:func:`teacher_depth`), and tokens that sequences are filled up to with [PAD]
 Depth = Annotated[
     int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")
 ]
+"""Layers of a student made of a teacher's (:func:`teacher_depth`)."""
 Padding = Annotated[
     int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a number of tokens, like 128")
 ]
+"""Tokens that sequences are filled up to with [PAD]."""
 
 
 def check_padding(padding: int, teacher: PretrainedConfig) -> None:
-    if padding > (most := teacher.max_position_embeddings):
+    most = teacher.max_position_embeddings
+    if padding > most:
         raise MethodError(
-            f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}"
+            f"padding={padding} is longer than the teacher's {most} positions; "
+            f"choose at most {most}"
         )
 
 
 def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
     """Why attention cannot be compared head by head (for ``Term.unsupported``); "" where it can."""
-    if heads == (theirs := teacher.num_attention_heads):
+    theirs = teacher.num_attention_heads
+    if heads == theirs:
         return ""
-    return f"attention distillation needs equal numbers of heads; the student has {heads}, the teacher {theirs}: choose heads={theirs}"
+    return (
+        f"attention distillation needs equal numbers of heads; the student has {heads}, the "
+        f"teacher {theirs}: choose heads={theirs}"
+    )
 
 
 DISTILBERT_NAMES = {
@@ -321,7 +329,8 @@ class Reach(nn.Module):
 def new_classifier(setup: Setup, layers: int) -> Any:
     """A classifier of the teacher's form with so many layers and random weights."""
     config = copy.deepcopy(setup.teacher)
-    config.num_hidden_layers, config.num_labels = layers, setup.num_labels
+    config.num_hidden_layers = layers
+    config.num_labels = setup.num_labels
     kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
     model = kind(config)
     read_packed(model)
