@@ -84,19 +84,27 @@ class TeacherHead(PretrainingStage):
     with the encoder fixed."""
 
     name: ClassVar = "masked_head"
+    # BERT's names, an older one of LayerNorm's too, and the last RoBERTa's and MPNet's
     in_checkpoint: ClassVar = {
-        f"aux.head.{name}": (
-            *(f"cls.predictions.{theirs}" for theirs in of_bert),
-            # RoBERTa's and MPNet's
-            f"lm_head.{name.replace('LayerNorm', 'layer_norm')}",
-        )
-        for name, of_bert in {
-            "dense.weight": ("transform.dense.weight",),
-            "dense.bias": ("transform.dense.bias",),
-            "LayerNorm.weight": ("transform.LayerNorm.weight", "transform.LayerNorm.gamma"),
-            "LayerNorm.bias": ("transform.LayerNorm.bias", "transform.LayerNorm.beta"),
-            "bias": ("bias",),
-        }.items()
+        "aux.head.dense.weight": (
+            "cls.predictions.transform.dense.weight",
+            "lm_head.dense.weight",
+        ),
+        "aux.head.dense.bias": (
+            "cls.predictions.transform.dense.bias",
+            "lm_head.dense.bias",
+        ),
+        "aux.head.LayerNorm.weight": (
+            "cls.predictions.transform.LayerNorm.weight",
+            "cls.predictions.transform.LayerNorm.gamma",
+            "lm_head.layer_norm.weight",
+        ),
+        "aux.head.LayerNorm.bias": (
+            "cls.predictions.transform.LayerNorm.bias",
+            "cls.predictions.transform.LayerNorm.beta",
+            "lm_head.layer_norm.bias",
+        ),
+        "aux.head.bias": ("cls.predictions.bias", "lm_head.bias"),
     }
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:

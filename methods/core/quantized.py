@@ -86,7 +86,8 @@ def rounded(x: Tensor, bits: int, clip: float | None, dims: tuple[int, ...] = (-
     clipped = cut(x, clip)
     with torch.no_grad():
         codes, scale = codes_and_scale(clipped, bits, dims)
-    # the difference is 0, with the gradient of x; the other way round, x + (near - x), the value would be near up to its last digits
+    # the difference is 0, with the gradient of x; the other way round, x + (near - x), the value
+    # would be near up to its last digits
     return codes * scale + (clipped - clipped.detach())
 
 
@@ -137,7 +138,8 @@ class QuantizedEmbedding(Quantized, nn.Embedding):
     dims = (-1,)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name that torch gives it
-        own, rows = self.config, super().forward(input)
+        own = self.config
+        rows = super().forward(input)
         return rows if own.is_rounded else rounded(rows, own.weight_bits, own.clip)
 
 
@@ -172,11 +174,11 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
 def packed(codes: Tensor, bits: int) -> Tensor:
     """[rows, columns] whole numbers -> uint8, [rows, bytes]: as many in a byte as fit. A row is
     filled up with the number that no code has."""
-    per_byte, most = 8 // bits, largest_code(bits)
+    per_byte = 8 // bits
+    most = largest_code(bits)
     numbers = (codes.clamp(-most, most) + most).to(torch.uint8)
-    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1).unflatten(
-        1, (-1, per_byte)
-    )
+    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1)
+    numbers = numbers.unflatten(1, (-1, per_byte))
     return (numbers << _shifts(bits, codes.device)).sum(2, dtype=torch.uint8)
 
 
@@ -219,7 +221,8 @@ class StoredAsCodes(PackedModel):
         return tensors
 
     def save_pretrained(self, folder: Any, **options: Any) -> None:
-        super().save_pretrained(folder, **{"state_dict": dict(self.stored()) or None, **options})  # type: ignore[misc]
+        written: Any = super()
+        written.save_pretrained(folder, **{"state_dict": dict(self.stored()) or None, **options})
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, config: Any = None, **options: Any) -> Any:
@@ -235,8 +238,10 @@ class StoredAsCodes(PackedModel):
             part = coded.removesuffix(".codes")
             codes = unpacked(weights.pop(coded), config.weight_bits)
             weights[f"{part}.weight"] = codes * weights[f"{part}.scale"]
-        opened = super().from_pretrained(None, *args, config=config, state_dict=weights, **options)  # type: ignore[misc]
-        model = opened[0] if isinstance(opened, tuple) else opened  # with output_loading_info
+        plain: Any = super()
+        opened = plain.from_pretrained(None, *args, config=config, state_dict=weights, **options)
+        # a tuple with output_loading_info
+        model = opened[0] if isinstance(opened, tuple) else opened
         model.name_or_path = config._name_or_path = str(name)
         for matrix in quantized_parts(model).values() if config.is_rounded else ():
             matrix.weight.requires_grad_(False)
@@ -244,14 +249,18 @@ class StoredAsCodes(PackedModel):
 
 
 @in_every_family
-class QuantizedBertForQuestionAnswering(StoredAsCodes, BertForQuestionAnswering):  # type: ignore[misc]
+class QuantizedBertForQuestionAnswering(  # type: ignore[misc]
+    StoredAsCodes, BertForQuestionAnswering
+):
     """The same body with the head that the folder of a student of questions has."""
 
     config_class = QuantizedBertConfig
 
 
 @in_every_family
-class QuantizedBertForSequenceClassification(StoredAsCodes, BertForSequenceClassification):  # type: ignore[misc]
+class QuantizedBertForSequenceClassification(  # type: ignore[misc]
+    StoredAsCodes, BertForSequenceClassification
+):
     """A classifier with rounded weights; saves and opens like any other."""
 
     config_class = QuantizedBertConfig

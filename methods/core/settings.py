@@ -57,14 +57,16 @@ def added_setting(default: Any) -> Any:
 def check_setting(name: str, value: object, hint: object) -> None:
     """Raises MethodError, naming what would have been right, for a value of another type than
     ``hint``."""
-    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise MethodError(
-                f"{name}={value} is not offered; choose one of: {', '.join(map(str, get_args(hint)))}"
-            )
-    elif not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):  # type: ignore[arg-type]
-        wanted = "a float, like 1.0" if hint is float else f"of type {hint.__name__}"  # type: ignore[attr-defined, union-attr]
+    kind: Any = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            offered = ", ".join(map(str, get_args(kind)))
+            raise MethodError(f"{name}={value} is not offered; choose one of: {offered}")
+        return
+    # to Python a bool is an int
+    is_bool = isinstance(value, bool) and kind is not bool
+    if not isinstance(value, kind) or is_bool:
+        wanted = "a float, like 1.0" if kind is float else f"of type {kind.__name__}"
         raise MethodError(f"{name}={value} should be {wanted}")
-    elif isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise MethodError(f"{name}={value} is not a finite number")

@@ -122,11 +122,13 @@ class Stage:
         if unknown := sorted(set(self.paper) - PAPER_OVERRIDES):
             can = ", ".join(sorted(PAPER_OVERRIDES))
             raise MethodError(
-                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; it can: {can}"
+                f"the stage {self.name}: a paper's recipe cannot change {', '.join(unknown)}; "
+                f"it can: {can}"
             )
         if self.padding and self.masking is not None:
             raise MethodError(
-                f"the stage {self.name} masks tokens and fills sequences: its positions would not fit"
+                f"the stage {self.name} masks tokens and fills sequences: its positions would not "
+                "fit"
             )
 
 

@@ -145,7 +145,8 @@ class Out:
         if tap not in self.values:
             declared = ", ".join(sorted(map(str, self.values))) or "nothing"
             raise UndeclaredNeed(
-                f"a term read {tap}, but declares {declared}; add it to the term's taps (methods.core.taps)"
+                f"a term read {tap}, but declares {declared}; add it to the term's taps "
+                "(methods.core.taps)"
             )
         return self.values[tap]
 

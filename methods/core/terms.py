@@ -61,11 +61,14 @@ class LayerOutput(Generic[Value]):
     def of_source(self, teacher: Out, source: Source) -> Value:
         """What the teacher gives for one layer, or for the weighted sum of its [T, W] states after
         several."""
+        given: Any
         if self.pools:
-            return tuple(teacher.pooled(source, pool) for pool in self.pools)  # type: ignore[return-value]
-        if isinstance(source, int):
-            return self.read(teacher, source)
-        return sum(weight * teacher.hidden(n) for n, weight in source.items())  # type: ignore[return-value]
+            given = tuple(teacher.pooled(source, pool) for pool in self.pools)
+        elif isinstance(source, int):
+            given = self.read(teacher, source)
+        else:
+            given = sum(weight * teacher.hidden(n) for n, weight in source.items())
+        return given  # type: ignore[no-any-return]
 
     def taps(self, layers: LayerMap) -> tuple[Taps, Taps]:
         """What a comparison of these layers reads of the student, and what of the teacher."""
@@ -131,11 +134,11 @@ def layerwise(
             :func:`with_layout` of ``methods.core.losses``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
     """
-    if kind.declare is not hidden and not all(
-        isinstance(source, int) for source in layers.values()
-    ):
+    is_one_to_one = all(isinstance(source, int) for source in layers.values())
+    if kind.declare is not hidden and not is_one_to_one:
         raise ValueError(
-            "only hidden states have a weighted sum over teacher layers; map each layer to one number"
+            "only hidden states have a weighted sum over teacher layers; map each layer to one "
+            "number"
         )
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:

@@ -30,11 +30,14 @@ from methods.core.models import Cost, WritingModel
 from methods.core.settings import Count, Fraction, Positive
 from methods.core.taps import LOGITS
 
-PAD, OTHER, BEGIN = 0, 1, 2
-"""Of a student's own words: filling, a piece that the training pairs have not, and what stands
-before a text that is written."""
+PAD = 0
+"""A student's own word for filling."""
+OTHER = 1
+"""A student's own word for a piece that the training pairs have not."""
+BEGIN = 2
+"""A student's own word before a text that is written."""
 FIRST = 3
-"""Of its word pieces."""
+"""The first of a student's own words that is a word piece."""
 
 
 def sides(batch: Batch, words_T: Tensor) -> list[Tensor]:
@@ -44,8 +47,9 @@ def sides(batch: Batch, words_T: Tensor) -> list[Tensor]:
     written = batch.layout.sum(batch.segment_ids[:, None])[:, 0].tolist()
     rows = zip(words_T.split(batch.layout.lengths), written, strict=True)
     cut = [row.split([len(row) - second, second]) for row, second in rows]
-    of_both = [source[1:] for source, _ in cut], [target for _, target in cut]
-    return [nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in of_both]
+    sources = [source[1:] for source, _ in cut]
+    targets = [target for _, target in cut]
+    return [nn.utils.rnn.pad_sequence(side, batch_first=True) for side in (sources, targets)]
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,11 @@ class WordPieces(Artefact):
         return (TRAIN,)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        seen, end = torch.zeros(0, dtype=torch.int64), 0
+        seen = torch.zeros(0, dtype=torch.int64)
+        end = 0
         for batch in given.batches(TRAIN):
-            seen, end = torch.cat([seen, batch.token_ids.cpu()]).unique(), int(batch.token_ids[-1])
+            seen = torch.cat([seen, batch.token_ids.cpu()]).unique()
+            end = int(batch.token_ids[-1])
         return {"pieces": seen, "end": torch.tensor(end)}
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -115,11 +121,12 @@ class Writer(WritingModel, MarianMTModel):
     def written(self, batch: Batch) -> list[list[int]]:
         source_BS = self.sides(batch)[0]
         rows: Any = self.generate(source_BS, attention_mask=source_BS != PAD)  # type: ignore[misc]
-        kept = [
-            [word for word in row if word >= FIRST and word != self.config.eos_token_id]
-            for row in rows.tolist()
-        ]
-        return [self.pieces[torch.tensor(row, dtype=torch.int64) - FIRST].tolist() for row in kept]
+        texts: list[list[int]] = []
+        for row in rows.tolist():
+            words = [word for word in row if word >= FIRST and word != self.config.eos_token_id]
+            places = torch.tensor(words, dtype=torch.int64) - FIRST
+            texts.append(self.pieces[places].tolist())
+        return texts
 
     def cost(self) -> Cost:
         """Of a source of so many tokens and a target of as many, which the decoder reads at once.
@@ -140,7 +147,8 @@ class Writer(WritingModel, MarianMTModel):
         """A source's keys and values, which the decoder computes once, are counted with its words,
         of which there are about as many."""
         c: Any = self.config
-        width, inner = c.d_model, 2 * c.d_model * c.encoder_ffn_dim
+        width = c.d_model
+        inner = 2 * width * c.encoder_ffn_dim
         encoder = Cost(c.encoder_layers * (4 * width**2 + inner), c.encoder_layers * 2 * width, 0)
         decoder = c.decoder_layers * (8 * width**2 + inner) + width * c.vocab_size
         return encoder, Cost(decoder, c.decoder_layers * 4 * width, 0)
@@ -232,7 +240,8 @@ class WritingMethod(Method):
         return Term(term, weight, LOGITS)
 
     def stage(self, terms: Mapping[str, Term]) -> Stage:
-        # Noam: 2 / sqrt(512) / sqrt(8000) at most; 100,000 steps of 4,096 words are about 100 epochs of IWSLT's 160,000 pairs
+        # Noam: 2 / sqrt(512) / sqrt(8000) at most; 100,000 steps of 4,096 words are about 100
+        # epochs of IWSLT's 160,000 pairs
         paper = {
             "epochs": 100.0,
             "learning_rate": 9.9e-4 / self.rate,
