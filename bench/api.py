@@ -41,7 +41,7 @@ __all__ = [
 
 
 def plan(request: Request) -> Plan:
-    """What ``run`` would do. Trains nothing.
+    """Show what ``run`` would do. Nothing is trained.
 
     Raises:
         InputError: anything wrong with the request.

@@ -78,7 +78,7 @@ class Slot:
         return None in (made_with, now) or made_with == now
 
     def read_made(self) -> dict[str, Any]:
-        """What is known of how it was made; raises FileNotFoundError where it was not."""
+        """The facts of how it was made; raises FileNotFoundError where it was not."""
         body: dict[str, Any] = json.loads((self.folder / MADE).read_text(encoding="utf-8"))
         return body
 
@@ -126,8 +126,8 @@ def keep(
     file: str = WEIGHTS,
     say: Callable[[str], Any] = lambda text: None,
 ) -> dict[str, Any]:
-    """What the cache has in this slot. If it has nothing, or a damaged file, ``write`` makes it in
-    a temporary folder that is moved into place; other processes wait and find it made.
+    """The content of the cache in this slot. If it has nothing, or a damaged file, ``write`` makes
+    it in a temporary folder that is moved into place; other processes wait and find it made.
 
     Args:
         parts: what it is made from, as :func:`keep` returned it: the code behind that counts too.

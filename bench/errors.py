@@ -71,8 +71,8 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
 
 
 def what_to_install(error: ImportError) -> str:
-    """What to type where a package is missing that the project depends on; "" for any other error
-    of an import."""
+    """A message that says what to type where a package is missing that the project depends on; ""
+    for any other error of an import."""
     from importlib.metadata import PackageNotFoundError, requires
 
     name = (error.name or "").partition(".")[0].lower()
@@ -105,8 +105,8 @@ lock is given back."""
 
 
 def disk_message(error: OSError) -> str:
-    """What to do about a file or a disk that cannot be used; "" for any other error of the
-    system."""
+    """A message that says what to do about a file or a disk that cannot be used; "" for any other
+    error of the system."""
     if not error.filename and error.errno not in OF_A_DISK:
         return ""
     where = error.filename or "the disk of the results, the cache or the reports"

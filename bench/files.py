@@ -91,7 +91,7 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
 
 def entries_of(folder: Path, tell: Callable[[OSError], object]) -> list[os.DirEntry[str]]:
-    """What lies in a folder, in the order of the names; nothing where the folder is not there.
+    """The entries of a folder, in the order of the names; none where the folder is not there.
 
     Args:
         tell: told why the folder cannot be read.
@@ -124,6 +124,6 @@ def folder_in_place_of(final: Path) -> Iterator[Path]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's content, as hexadecimal digits."""
+    """The sha256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

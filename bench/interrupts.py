@@ -1,5 +1,5 @@
-"""What Ctrl-C does in a run: noticed for good, ignored while processes start, deferred while
-records are written.
+"""The effect of Ctrl-C on a run: it is noticed for good, ignored while processes start, deferred
+while records are written.
 
 Only the main thread may say what a signal does.
 """

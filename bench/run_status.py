@@ -70,7 +70,7 @@ def write_status(file: Path, body: dict[str, Any]) -> None:
 
 
 def read_status(file: Path) -> dict[str, Any]:
-    """What a file says; nothing where it is not there."""
+    """The content of a file; nothing where it is not there."""
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):

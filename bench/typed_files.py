@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.errors import InputError, unknown
 
 EXTRA = "extra_forbidden"
-"""What pydantic calls a key that a form has not."""
+"""The name that pydantic has for a key that a form has not."""
 Form = TypeVar("Form", bound=BaseModel)
 
 
@@ -28,7 +28,7 @@ class TypedFile(BaseModel):
 
 
 def checked(form: type[Form], body: Any, said: str) -> Form:
-    """What a file says, if it has this form.
+    """The content of a file, if it has this form.
 
     Raises:
         InputError: its first fault: where it is, and the nearest name that is known.

@@ -65,7 +65,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Measured:
-    """What some records give for one cell of a paper.
+    """A number that some records give for one cell of a paper.
 
     Attributes:
         value: in percent.
@@ -227,8 +227,8 @@ def _is_of_task(column: ScoreColumn, tasks: Collection[str]) -> bool:
 
 
 def _scores(tables: Sequence[ReportGroup], label: str, title: str) -> Iterator[Measured]:
-    """What the records may have printed in a column of this title: any metric of the task that the
-    title does not exclude."""
+    """The numbers that may stand in a column of this title: any metric of the task that the title
+    does not exclude."""
     tasks = {plain_task(title), plain_task(METRIC_NAMES.sub("", title))}
     metric_named = named_in(title)
     for group in tables:
@@ -308,7 +308,7 @@ def _checked(
 
 
 def describe(checked: Sequence[Checked]) -> str:
-    """What differs, which rows and columns have no record, then the counts."""
+    """A text that names what differs and which rows and columns have no record, then the counts."""
     text = ""
     differing = [
         [one.where, one.row, one.column, one.printed, one.measured, one.data]

@@ -20,7 +20,7 @@ SHORTEST_HASH = 6
 
 @dataclass(frozen=True)
 class NamedSide:
-    """What records call the rows of one side.
+    """The rows of one side, as records call them.
 
     Attributes:
         rows: one, or several that are averaged.
@@ -188,7 +188,7 @@ def of_teachers(named: NamedSides, teachers: Sequence[str]) -> NamedSides:
 
 
 def one_row(named: NamedSides) -> str:
-    """What to type where both sides are one row."""
+    """A message for two sides that are one row: it names what to type."""
     row = named.rows[0]
     of_row = [record for record in named.records if record.row == row]
     teachers = {record.cell.teacher.base: record.cell.teacher.name for record in of_row}

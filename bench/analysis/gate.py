@@ -70,7 +70,7 @@ LIMITS = GateLimits()
 
 @dataclass(frozen=True)
 class Scope:
-    """What of a baseline is compared.
+    """The part of a baseline that is compared.
 
     Attributes:
         data: the folder of one data set; None for all.

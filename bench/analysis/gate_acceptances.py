@@ -1,4 +1,4 @@
-"""What a user of the gate allows: other margins for some metrics, and known regressions."""
+"""A user's exceptions to the gate: other margins for some metrics, and known regressions."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def unmet(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> 
 
 
 def _compared(findings: Sequence[GateResult]) -> set[tuple[str, str]]:
-    """What was compared: pairs of a subject and what of it.
+    """The pairs of a subject and what of it was compared.
 
     A row that was scored did not fail, and its losses were looked at, without a line of their own.
     """

@@ -173,7 +173,8 @@ def summary(findings: Sequence[GateResult]) -> str:
 
 
 def workflow_commands(findings: Sequence[GateResult]) -> list[str]:
-    """What did not pass, as GitHub's workflow commands: it shows them beside a pull request."""
+    """The findings that did not pass, as GitHub's workflow commands: it shows them beside a pull
+    request."""
     kinds = {REGRESSED: "error", OTHER: "error", UNCLEAR: "notice", MISSING: "warning"}
     commands: list[str] = []
     for finding in findings:

@@ -25,7 +25,7 @@ EXIT_CODES = {
 WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, ACCEPTED, PASSED)
 
 ROW = "row"
-"""What is compared where a finding is of a whole row."""
+"""The name of a comparison that is of a whole row."""
 SIZE = "size"
 LOSSES = "losses"
 

@@ -26,8 +26,8 @@ from bench.stats.paired import (
 )
 
 MANY_SEEDS = 4
-"""Of so many seeds each resample takes longer: they have more distinct patterns of answers. A
-quarter of the resamples is drawn."""
+"""From so many seeds on a quarter of the resamples is drawn: each takes longer, because the seeds
+have more distinct patterns of answers."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""What a reviewer asks of a comparison's mean: made from its columns, and said in sentences."""
+"""Details of a comparison's mean that a reviewer asks for: made from its columns, and said in
+sentences."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def in_detail(pairs: Sequence[Pair], lines: Sequence[Comparison]) -> MeanDetail:
 
 
 def _runs(pairs: Sequence[Pair]) -> tuple[float | None, int | None]:
-    """Of how many pairs of runs the first row has the higher mean; None where sides are no single
-    rows, or columns have different seeds."""
+    """The number of pairs of runs in which the first row has the higher mean, and of all pairs;
+    None where sides are no single rows, or columns have different seeds."""
     sides = [side for _, both in pairs for side in both]
     if any(len(side.rows) > 1 or side.against for side in sides):
         return None, None

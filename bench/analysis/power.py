@@ -1,4 +1,4 @@
-"""What a development set can tell about two systems, in words and numbers."""
+"""The power of a development set to tell two systems apart, in words and numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ USUAL = f"{100 * POWER:.0f} of 100 cases"
 
 @dataclass(frozen=True)
 class PowerOfGap:
-    """What a test of two trainings makes of a true difference.
+    """How a test of two trainings fares with a true difference.
 
     Attributes:
         gap: the difference, in points.
@@ -42,7 +42,7 @@ class PowerOfGap:
 
 @dataclass(frozen=True)
 class PowerOfSeeds:
-    """What a test of several seeds finds.
+    """How a test of several seeds fares.
 
     Attributes:
         seeds: of each method.
@@ -65,7 +65,7 @@ class PowerOfSeeds:
 
 @dataclass(frozen=True)
 class PowerAnalysis:
-    """What a test set can tell.
+    """The differences that a test set can show.
 
     Attributes:
         task: the task of its development set; "" for a test set of one's own.
@@ -73,8 +73,8 @@ class PowerAnalysis:
         disagreement: percent of them that exactly one of two systems answers correctly.
         least_gap: the minimum detectable difference of two trainings, in points; None where even
             the largest possible one is not found often enough.
-        of_gap: what a test makes of one difference; None where none was asked for.
-        of_seeds: what a test of several seeds finds; None for one seed.
+        of_gap: how a test fares with one difference; None where none was asked for.
+        of_seeds: how a test of several seeds fares; None for one seed.
     """
 
     task: str

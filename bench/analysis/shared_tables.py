@@ -26,7 +26,8 @@ CONDITIONS = (
     "precision, threads or device",
     "optimiser",
 )
-"""What tables differ in, in the order of :attr:`bench.report.groups.ReportGroup.identity`."""
+"""The conditions that tables may differ in, in the order of
+:attr:`bench.report.groups.ReportGroup.identity`."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def shared_tables(
 
 
 def titles_of(tables: Sequence[SharedTable], named: NamedSides) -> list[str]:
-    """What the examples of each table are, and where the second side stands in another one."""
+    """Titles that say what the examples of each table are, and where the second side stands in
+    another one."""
     titles = _titles([table.group for table in tables])
     others = [table.other for table in tables if table.other is not None]
     if len(others) < 2:
@@ -138,8 +140,8 @@ def _differing(group: ReportGroup, other: ReportGroup) -> str:
 
 
 def _titles(tables: Sequence[ReportGroup]) -> list[str]:
-    """What the examples of each table are, with its optimiser where that is not AdamW; and its
-    report where two have one title."""
+    """Titles that say what the examples of each table are, with its optimiser where that is not
+    AdamW; and its report where two have one title."""
     plain: list[str] = []
     for group in tables:
         optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"

@@ -182,7 +182,8 @@ def _wanted(strata: Sequence[int], units: Sequence[_Unit]) -> dict[int, int]:
 
 
 def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int]) -> list[str]:
-    """What a plan says of the split: rows that stay together, and what classes lost by it."""
+    """The sentence of a plan about the split: rows that stay together, and what classes lost by
+    it."""
     lines = []
     texts = Counter(examples.texts)
     repeated = {text for text, count in texts.items() if count > 1}

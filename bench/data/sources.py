@@ -48,8 +48,8 @@ def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
 
 
 def _with_counts(split: Split, task: Task, wanted: str | EvaluationSet) -> Split:
-    """Of a task whose answers are texts, each evaluation set with what its sources would score if
-    they were copied."""
+    """The split; an evaluation set of a task whose answers are texts gets the scores of copying its
+    sources as labels."""
     if not task.writes or isinstance(wanted, str):
         return split
     from bench.stats.metrics.text import counts_of

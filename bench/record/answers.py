@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCORED_ALIKE = 1e-6
 """How far a score may be from what its answers give."""
 ARRAYS = ("logits", "labels", "examples")
-"""What is kept of each evaluation set: an array ``logits.validation`` and so on."""
+"""The arrays that are kept of each evaluation set: an array ``logits.validation`` and so on."""
 LARGEST_ARRAY = 2**28
 """Bytes of an array: 64 numbers for each of a million examples.
 
@@ -122,8 +122,8 @@ def _too_large(size: int) -> str:
 
 @lru_cache
 def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """What the header of a ``.npy`` file says: there are few, and to parse one takes longer than to
-    read its array.
+    """The shape, order and type in the header of a ``.npy`` file: there are few, and to parse one
+    takes longer than to read its array.
 
     Raises:
         ValueError: it is none, or of objects, which could run code.

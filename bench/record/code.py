@@ -40,12 +40,13 @@ HARNESS = (
     "bench.stats.form",
     "bench.train",
 )
-"""What trains and answers, whatever is trained: modules, and packages with all their files."""
+"""The code that trains and answers, whatever is trained: modules, and packages with all their
+files."""
 STUDENT = ("bench.make.students",)
 TEACHER = ("bench.make.teacher",)
 ARTEFACT = ("bench.make.given", "methods.core.fast_kernels")
 AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.data.word_vectors")
-"""What makes each of them besides."""
+"""The code that makes each of them besides."""
 INSTALLED = {"site-packages", "dist-packages"}
 """Python and its packages may lie below the folder of a method's file."""
 CURRENT = "current"

@@ -38,7 +38,7 @@ class Recipe:
     """Over all of a method's counted stages."""
     batch_size: int = 32
     learning_rate: float = 3e-4
-    """Of students; those with a wide pre-trained encoder take the teacher's
+    """The learning rate of students; those with a wide pre-trained encoder take the teacher's
     (bench.plan.student_cells). The teacher's and the general start's are in their own recipes."""
     schedule: str = "linear"
     """A name of bench.optimizers.Schedule."""
@@ -47,12 +47,12 @@ class Recipe:
     clip: float = 1.0
     max_length: int = 128
     betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=LATER)
-    """Of Adam: how much of the gradient's mean and of its square each step keeps."""
+    """Two shares of Adam: how much of the gradient's mean and of its square each step keeps."""
     optimizer: str = field(default=ADAMW, metadata=LATER)
     """A name of bench.optimizers."""
     eps: float | None = field(default=None, metadata=LATER)
-    """What Adam and others add to the root of the squared gradient's mean; None: the optimiser's
-    published number."""
+    """The number that Adam and others add to the root of the squared gradient's mean; None: the
+    optimiser's published number."""
     stage_optimizers: tuple[tuple[str, str], ...] = field(default=(), metadata=LATER)
     """Stages whose paper names another optimiser than the recipe, and its name. A stage's other
     numbers follow from the method's version; this one joined later, so keys and reports have it by
@@ -63,8 +63,8 @@ class Recipe:
     means, weighted by their numbers of examples."""
 
     truncation: str = field(default="head", metadata=LATER)
-    """What stays of a text that is too long: its ``head``, its ``tail``, or ``both``, a quarter of
-    the room for the head."""
+    """The part that stays of a text that is too long: its ``head``, its ``tail``, or ``both``, a
+    quarter of the room for the head."""
     class_weights: str = field(default="equal", metadata=LATER)
     """``balanced`` where classes weigh more in the loss on labels the fewer training examples they
     have (bench.data.class_weights), else ``equal``."""
@@ -116,6 +116,7 @@ def without_epochs(paper: Mapping[str, Any]) -> dict[str, Any]:
 WIDE = 512
 """Encoders of at least this width lose what they have learned if the steps are large."""
 TEACHER_LEARNING_RATES = {True: 1.5e-4, False: 3e-5}
-"""Of teachers below width WIDE (True) and of the others: small encoders need larger steps."""
+"""The rates of teachers below width WIDE (True) and of the others: small encoders need larger
+steps."""
 START = Recipe(name="general start", epochs=1.0, batch_size=32, learning_rate=1e-3, max_length=128)
-"""Of general stages on unlabelled text: general starts and methods' own."""
+"""The recipe of general stages on unlabelled text: general starts and methods' own."""

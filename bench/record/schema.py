@@ -73,7 +73,7 @@ class Sizes(StrictModel):
 
     @property
     def megabytes(self) -> float:
-        """Of the file that is shipped."""
+        """The size of the file that is shipped."""
         return (4 * self.parameters if self.file_bytes is None else self.file_bytes) / 1e6
 
     @property
@@ -83,7 +83,7 @@ class Sizes(StrictModel):
 
 
 class TrainCost(StrictModel):
-    """What the training of this row took. FLOPs are closed-form over the tokens really seen
+    """The cost of the training of this row. FLOPs are closed-form over the tokens really seen
     (backward = 2 x forward)."""
 
     steps: Count
@@ -194,8 +194,8 @@ class Record(StrictModel):
 
     @property
     def drawn_as(self) -> str:
-        """What names the random draws of its row: a paper that calls the row something else has the
-        same intervals."""
+        """The name of the random draws of its row: a paper that calls the row something else has
+        the same intervals."""
         return self._drawn_as or self.row
 
     @drawn_as.setter
@@ -234,7 +234,7 @@ def load(text: str | bytes, where: str) -> Record:
 
 
 LARGEST_FACTOR = 1e30
-"""Of a learning rate, so that the product is still a number."""
+"""The largest factor of a learning rate, so that the product is still a number."""
 
 
 def _contradiction(record: Record) -> str:
@@ -268,7 +268,7 @@ def _wrong_task(task: TaskFacts) -> str:
 
 
 def _wrong_scores(record: Record) -> str:
-    """What the scores of a finished record lack; "" where they lack nothing."""
+    """Why the scores of a finished record are not complete; "" where they are."""
     if not (record.scores or record.predicted):
         return "it is finished and has neither scores nor predictions"
     for name in (*record.scores, *record.predicted):

@@ -1,5 +1,5 @@
-"""What a command does not use: each file is named once, with the reason, and the command goes on.
-No torch."""
+"""Files that a command does not use: each file is named once, with the reason, and the command goes
+on. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file of Python states, read without importing it: where a module lies, what it imports,
+"""Statements of a file of Python, read without importing it: where a module lies, what it imports,
 members of a method's class. No torch."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import methods
 
 UNREADABLE = (LookupError, SyntaxError, ValueError, OSError, RecursionError)
-"""What a module that is not there, or a third party's file, which may hold anything, raises
+"""Errors that a module that is not there, or a third party's file, which may hold anything, raises
 here."""
 
 
@@ -60,8 +60,8 @@ def tree_of(module: str) -> ast.Module:
 
 
 def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
-    """Of an import in a module, each name here -> the module that it reads, of those that are
-    files, and the name there."""
+    """The names that an import binds in a module: each -> the module that it reads, of those that
+    are files, and the name there."""
     if isinstance(node, ast.Import):
         return {alias.name: (alias.name, "") for alias in node.names if file_of(alias.name)}
     if not isinstance(node, ast.ImportFrom):
@@ -104,7 +104,8 @@ def stated(method: str, member: str) -> Any:
 
 
 def stated_in(module: str, name: str, member: str) -> Any:
-    """Of a class of a module, or of the first of its bases that has it; None where there is none.
+    """The value of a member of a class, or of the first of its bases that has it; None where there
+    is none.
 
     Raises:
         LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value,

@@ -112,7 +112,7 @@ class Store:
         return sorted(numbers, key=numbers.__getitem__, reverse=True)
 
     def _entries_of(self, folder: Path) -> list[os.DirEntry[str]]:
-        """What lies in a folder; nothing where it cannot be read, which is noted."""
+        """The entries of a folder; none where it cannot be read, which is noted."""
         return entries_of(folder, lambda error: self.note(unreadable(folder, error)))
 
     def current_attempt(self, folder: Path) -> Path | None:
@@ -440,7 +440,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _pointed(pointer: Path) -> tuple[str, str]:
-    """What a ``current`` says: the name of an attempt, and the sha256 of its record.
+    """The content of a ``current``: the name of an attempt, and the sha256 of its record.
 
     Older ones do not have the sha256.
 

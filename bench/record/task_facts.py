@@ -1,7 +1,7 @@
-"""What a record says of its task, its data and its row's name, so that a reader needs no table of
-tasks and takes no name apart.
+"""Facts that a record has of its task, its data and its row's name, so that a reader needs no table
+of tasks and takes no name apart.
 
-Of what records have no field for, the one place that reads it from a name is here:
+Some facts have no field, and are read from a name; the one place that does so is here:
 :func:`data_facts` and :func:`row_as_typed`. None of it is part of a key. No torch.
 """
 
@@ -77,7 +77,7 @@ class Augmented(NamedTuple):
 
 
 class DataFacts(NamedTuple):
-    """What examples a record is of, as far as its source's short name says."""
+    """The examples that a record is of, as far as its source's short name says."""
 
     source: str
     """:data:`SAMPLE`, :data:`HUB`, :data:`OWN` or :data:`FOLDER`"""
@@ -169,7 +169,7 @@ def recorded_names(cells: Iterable[Cell]) -> set[str]:
 
 
 def several_tasks_note(tasks: str) -> str:
-    """What a record notes of a student that learned several tasks, and what its cost is."""
+    """The note of a record whose student learned several tasks, with what its cost is."""
     return (
         f"one student was trained on {tasks} together: the cost of training is that of this one "
         "training run"
@@ -183,7 +183,7 @@ def label_suffixes(
     kernels: str,
     recipe: Mapping[str, Any],
 ) -> list[str]:
-    """What a cell's choices add to the label of its row, in this order."""
+    """The words that a cell's choices add to the label of its row, in this order."""
     return [
         *([f" (best of {len(search.trials)})"] if search is not None else []),
         *([" (best epoch)"] if is_chosen_epoch else []),

@@ -137,7 +137,7 @@ class InProcess(Executor):
         self._worker = Worker(plan.request, own)
 
     def _hear(self, file: Path, body: dict[str, Any]) -> None:
-        """What the step says: to this run, and in its file to `status`."""
+        """A progress for what the step says: to this run, and in its file to `status`."""
         write_status(file, body)
         self.display.hear(file.stem, body)
         self.display.show()

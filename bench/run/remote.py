@@ -1,5 +1,5 @@
-"""What the executors for clusters share: what a worker is told and answers, and how folders of the
-cache travel.
+"""Parts that the executors for clusters share: what a worker is told and answers, and how folders
+of the cache travel.
 
 A folder of the cache has the same place on every machine: ``kind/key``. Nodes that share no disk
 with the run are sent what a step reads, file by file, and send back what it made; each folder is
@@ -55,7 +55,7 @@ def new_run_folder() -> Path:
 
 @dataclass(frozen=True)
 class Start:
-    """What a worker is told once."""
+    """The things that a worker is told once."""
 
     request: Request
     """with the device that each worker has"""
@@ -68,7 +68,7 @@ class Start:
 
     @classmethod
     def from_plan(cls, plan: Plan, run_folder: Path) -> Start:
-        """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
+        """The start of the workers of a run; ``run_folder`` is that of :func:`new_run_folder`."""
         # what a node lacks of the hub is fetched unless the run is offline
         request = request_of_worker(
             plan.request, plan.tasks[0].numeric.device, plan.request.offline
@@ -103,7 +103,7 @@ def enter_run_folder(start: Start) -> bool:
 
 
 def answered(make: Callable[[], StepResult]) -> StepResult | BaseException:
-    """What making a step gave, or what went wrong: named with this machine, and of a kind that
+    """The result of making a step, or what went wrong: named with this machine, and of a kind that
     every machine can read."""
     try:
         return make()

@@ -45,8 +45,8 @@ start here."""
 
 @dataclass(repr=False)
 class Outcome:
-    """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be
-    saved."""
+    """The work of a run. ``exit_code`` is 0, or 6 if some cells failed or some students could not
+    be saved."""
 
     plan: Plan
     """of several runs the last"""
@@ -68,7 +68,7 @@ class Outcome:
 
     @property
     def cells(self) -> list[Planned]:
-        """Of all plans."""
+        """The cells of all plans."""
         return [cell for plan in self.plans or [self.plan] for cell in plan.cells]
 
     @property

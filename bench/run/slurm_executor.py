@@ -147,7 +147,7 @@ class SlurmSteps(Executor):
         return future
 
     def _parameters(self, step: Step) -> dict[str, Any]:
-        """Of a job, as submitit has them."""
+        """The parameters of a job, as submitit names them."""
         gigabytes = math.ceil(MEMORY_MARGIN * self.plan.memory_of(step) / 1e9)
         minutes = int(self._options.get("time", SLURM_MINUTES))
         asked = {

@@ -13,13 +13,12 @@ from bench.progress import duration
 BELIEVED = 0.02
 """Part of its planned time that a step runs before its own pace says more than the plan."""
 STEPS_OF_A_TRAINING = 20
-"""What is trained on text begins with a stretch of fewer steps, which reads: its pace says
-little."""
+"""A training on text begins with a stretch of fewer steps, which reads: its pace says little."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a step, or the part of it that is done, was planned to take and took, in seconds."""
+    """The seconds that a step, or the part of it that is done, was planned to take and took."""
 
     kind: str
     planned: float

@@ -1,4 +1,4 @@
-"""What a worker does: step after step, each as it is told. It plans nothing."""
+"""A worker makes step after step, each as it is told. It plans nothing."""
 
 from __future__ import annotations
 

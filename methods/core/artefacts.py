@@ -1,5 +1,5 @@
-"""What a method may ask for before its student is built: named tensors, each a pure function of
-named inputs.
+"""Things that a method may ask for before its student is built: named tensors, each a pure function
+of named inputs.
 
 An artefact says what it is made from (:meth:`Artefact.inputs`) and makes itself of that
 (:meth:`Artefact.make`). Whoever runs the method plans it, keeps it under a key that is known before
@@ -89,7 +89,7 @@ def checkpoint(path: str, shape: Shape, **form: Any) -> Source:
 
 
 class Given(Protocol):
-    """What :meth:`Artefact.make` is given. Whatever :meth:`Artefact.inputs` does not name is
+    """The argument of :meth:`Artefact.make`. Whatever :meth:`Artefact.inputs` does not name is
     refused."""
 
     @property
@@ -147,7 +147,7 @@ class Given(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a plan knows of an artefact before it is made."""
+    """The facts that a plan knows of an artefact before it is made."""
 
     generic: Mapping[str, Any]
     """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the
@@ -175,11 +175,12 @@ class Artefact:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What else changes the result, plain values: the fields of the dataclass."""
+        """Further values that change the result, plain ones: the fields of the dataclass."""
         return asdict(self) if is_dataclass(self) else {}
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        """What it is made from. Raises MethodError: a teacher of this form cannot be used."""
+        """The things that it is made from. Raises MethodError: a teacher of this form cannot be
+        used."""
         return ()
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
@@ -200,7 +201,7 @@ class Artefact:
         return None if shape is None else shape.hidden
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What :meth:`make` minimises on the corpus, where it trains
+        """The losses that :meth:`make` minimises on the corpus, where it trains
         (:class:`PretrainingStage`)."""
         return ()
 
@@ -242,8 +243,8 @@ def artefact_name(artefact: Artefact, teacher: PretrainedConfig, task: str, seve
 def blank_artefacts(
     artefacts: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
 ) -> dict[str, Mapping[str, Tensor]]:
-    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and
-    count a student. A student of several tasks has the one task ``of_several``."""
+    """The content that ``Setup.artefacts`` would have, with weights that mean nothing: enough to
+    build and count a student. A student of several tasks has the one task ``of_several``."""
     names = [artefact_name(each, teacher, of_several, bool(of_several)) for each in artefacts]
     return {
         name: each.blank(teacher, num_labels) for name, each in zip(names, artefacts, strict=True)
@@ -359,11 +360,11 @@ class PretrainingStage(Artefact):
 
 @dataclass(frozen=True)
 class TruncatedShape(Artefact):
-    """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then
-    go through :meth:`stages`; named first among the bases. Tensors: those of a ``BertModel``
-    without pooler by name, and ``projection.weight``, ``projection.bias`` to the teacher's width.
-    Where the teacher is not of :data:`methods.core.families.LAYERED` or the shape does not fit into
-    it, they begin at random."""
+    """The parts that the artefacts share that begin as the un-tuned teacher truncated to this
+    shape, and then go through :meth:`stages`; named first among the bases. Tensors: those of a
+    ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to the
+    teacher's width. Where the teacher is not of :data:`methods.core.families.LAYERED` or the shape
+    does not fit into it, they begin at random."""
 
     shape: Shape
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a method or with what it reads: the errors of the contract."""
+"""The errors of the contract: what can be wrong with a method or with what it reads."""
 
 from __future__ import annotations
 

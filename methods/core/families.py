@@ -39,7 +39,7 @@ class AttentionNames:
 
 @dataclass(frozen=True)
 class Family:
-    """What differs between encoders that are otherwise walked alike."""
+    """The differences between encoders that are otherwise walked alike."""
 
     layers: Callable[[Any], Sequence[nn.Module]]
     """the body's encoder layers, in order; each passes keyword arguments on to its attention"""
@@ -172,8 +172,8 @@ def _pool_modernbert(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
 
 
 def _bias_of_mpnet(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[str, Any]]:
-    """What MPNet adds to scores by the distance of two tokens, the same in all layers: of the
-    longest sequence, whose corner others read."""
+    """The bias that MPNet adds to scores by the distance of two tokens, the same in all layers: of
+    the longest sequence, whose corner others read."""
     bias_1HLL = body.encoder.compute_position_bias(x_TW.new_empty(1, max(layout.lengths), 0))
     return lambda layer: {"position_bias": bias_1HLL}
 
@@ -217,8 +217,8 @@ def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: 
 
 
 SHARED_BIAS = "relative_attention_bias.weight"
-"""What MPNet's encoder calls the bias of relative positions, [buckets, H], that all of its layers
-share."""
+"""The name in MPNet's encoder of the bias of relative positions, [buckets, H], that all of its
+layers share."""
 AS_BERT = AttentionNames(
     "attention.self",
     ("attention.self.query", "attention.self.key", "attention.self.value"),

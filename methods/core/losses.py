@@ -225,7 +225,7 @@ def _divergence(student_nHLL: Tensor, teacher_nHLL: Tensor, keys_nL: Tensor | No
 
 
 def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
-    """Of [n, H, L] for each chunk: mean over heads and queries of each sequence, then over
+    """A scalar of [n, H, L] for each chunk: mean over heads and queries of each sequence, then over
     sequences."""
     pairs = zip(layout.chunks, rows, strict=True)
     parts = [(row.mean(1).sum(-1) / chunk.mask_nL.sum(-1)).sum() for chunk, row in pairs]
@@ -288,8 +288,8 @@ def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "ms
 
 
 def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:
-    """What the discriminator minimises, from its logits on teacher (real) and student (fake)
-    outputs: -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1);
+    """The loss that the discriminator minimises, from its logits on teacher (real) and student
+    (fake) outputs: -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1);
     ``least_squares``: Mao et al. 2017."""
     if kind == "least_squares":
         return (real_B - 1).square().mean() + fake_B.square().mean()
@@ -297,8 +297,8 @@ def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:
 
 
 def adversarial_loss(fake_B: Tensor, kind: str) -> Tensor:
-    """What the student minimises to look like the teacher: -E[log D(o_S)], or E[log(1 - D(o_S))] if
-    saturating."""
+    """The loss that the student minimises to look like the teacher: -E[log D(o_S)], or E[log(1 -
+    D(o_S))] if saturating."""
     if kind == "least_squares":
         return (fake_B - 1).square().mean()
     if kind == "saturating":

@@ -1,5 +1,5 @@
-"""What a model or a module of a method's own tells whoever runs it. Plain classes of transformers
-need nothing of this.
+"""Interfaces by which a model or a module of a method's own says how it is run. Plain classes of
+transformers need nothing of this.
 
 A model with a forward pass, a cost or statistics of its own is a :class:`PackedModel`; a module
 that sends tokens different ways is a :class:`RoutedModule`; a head that is told the task is a
@@ -47,8 +47,8 @@ class Cost:
         )
 
     def of_length(self, length: int) -> int:
-        """Of one sequence of ``length`` tokens, rounded: the cost of an average sequence can be a
-        fraction."""
+        """The cost of one sequence of ``length`` tokens, rounded: the cost of an average sequence
+        can be a fraction."""
         return round(self.macs(length, length**2, 1))
 
 
@@ -74,15 +74,15 @@ class PackedModel(nn.Module):
         return run_layers(self, batch, taps)
 
     def cost(self) -> Cost:
-        """Of a forward pass as it is shipped."""
+        """The cost of a forward pass as it is shipped."""
         return closed_form(self)
 
     def training_cost(self) -> Cost:
-        """Of a forward pass while it trains, where that is another one: an upper bound."""
+        """The cost of a forward pass while it trains, where that is another one: an upper bound."""
         return self.cost()
 
     def observed(self) -> Mapping[str, Any]:
-        """What became of the sequences answered so far in evaluation mode: plain values for the
+        """Statistics of the sequences answered so far in evaluation mode: plain values for the
         record. An entry ``cost``, with the names of :class:`Cost`, is that of an average
         sequence."""
         return {}
@@ -176,8 +176,8 @@ class WritingModel(PackedModel):
         raise NotImplementedError(f"{type(self).__name__} must implement written()")
 
     def parts_cost(self) -> tuple[Cost, Cost]:
-        """Of what reads, for each token that is read, and of what writes, for each word that is
-        written and each beam."""
+        """The cost of what reads, for each token that is read, and of what writes, for each word
+        that is written and each beam."""
         raise NotImplementedError(f"{type(self).__name__} must implement parts_cost()")
 
 
@@ -367,8 +367,8 @@ def _of_attention(number: int, trace: AttentionTrace) -> dict[Tap, Any]:
 
 
 def _logits(model: Any, batch: Batch, x_TW: Tensor) -> Tensor:
-    """What the head of a classifier makes of the last layer's states: [B, C], or of spans
-    [2 B, L]."""
+    """The logits that the head of a classifier makes of the last layer's states: [B, C], or of
+    spans [2 B, L]."""
     family = family_of(model)
     head = model.classifier
     if batch.spans:
@@ -380,8 +380,8 @@ def _logits(model: Any, batch: Batch, x_TW: Tensor) -> Tensor:
 
 
 def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
-    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W],
-    weighted sums first."""
+    """The values that taps read of [T, W] states by layer: the states themselves, or pooled to [B,
+    W], weighted sums first."""
     # once for all pools of the same weighted sum
     sums: dict[Any, Any] = {}
     for weights in {tap.weights for tap in taps if tap.weights}:
@@ -399,8 +399,8 @@ def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[
 def label_gradients(
     model: nn.Module, batch: Batch, modules: Sequence[nn.Module], read: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What each of the modules gives, [T, X], or with ``read`` what it reads, and the gradient of
-    the labels' loss with respect to it.
+    """The values that each of the modules gives, [T, X], or with ``read`` those that it reads, and
+    the gradient of the labels' loss with respect to it.
 
     The loss is summed over the examples, so that a token's gradient is that of its own example. All
     examples weigh the same, also where the training weighs classes.
@@ -439,7 +439,7 @@ def label_gradients(
 
 
 def cost(model: Any) -> Cost:
-    """Of a forward pass: what the model says itself, or the closed form of its family."""
+    """The cost of a forward pass: what the model says itself, or the closed form of its family."""
     return model.cost() if isinstance(model, PackedModel) else closed_form(model)
 
 
@@ -471,6 +471,7 @@ def closed_form(model: Any) -> Cost:
 
 
 def linear_macs(module: nn.Module) -> int:
-    """Of one token: of all linear layers in a module, and of what its routed modules say."""
+    """The multiply-accumulates of one token: of all linear layers in a module, and of what its
+    routed modules say."""
     linear = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
     return linear + sum(part.macs_per_token for part in routed_modules(module))

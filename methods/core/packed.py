@@ -65,8 +65,8 @@ class Chunk:
 
     @cached_property
     def added_n11L(self) -> Tensor:
-        """What :attr:`keys_nL` adds to scores, 0 or -inf: made once a batch, where a fused
-        attention makes it of booleans in every layer."""
+        """The numbers that :attr:`keys_nL` adds to scores, 0 or -inf: made once a batch, where a
+        fused attention makes it of booleans in every layer."""
         n, longest = self.keys_nL.shape
         # rows begin at multiples of 8, else CUDA's kernel copies them into rows that do
         added_n11L = torch.zeros(n, 1, 1, -(-longest // 8) * 8, device=self.keys_nL.device)[
@@ -295,8 +295,8 @@ POOLS: Mapping[str, Callable[[Layout, Tensor], Tensor]] = {
 
 @dataclass
 class AttentionTrace:
-    """What the attention of one layer has to know of its packed row, what it should keep for terms,
-    and what it kept."""
+    """A record for the attention of one layer: what it has to know of its packed row, what it
+    should keep for terms, and what it kept."""
 
     layout: Layout
     keeps_scores: bool = False
@@ -365,13 +365,13 @@ def packed_attention(
     trace: AttentionTrace,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls for each layer's attention: :func:`attention_by_chunk` with torch's
-    own operations; on an accelerator :func:`fused_attention`. The arithmetic is the same whether or
-    not scores are kept, so asking for them can never change a result. There is no mask: the layout
-    says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D), the probability
-    of ``dropout``, the ``sliding_window`` of a layer that sees near tokens alone (its kept scores
-    are of all), and ``position_bias``, [1, H, L, L] of the longest sequence, which is added to the
-    scaled scores."""
+    """The function that transformers calls for each layer's attention: :func:`attention_by_chunk`
+    with torch's own operations; on an accelerator :func:`fused_attention`. The arithmetic is the
+    same whether or not scores are kept, so asking for them can never change a result. There is no
+    mask: the layout says where sequences end. Options: ``scaling`` of the scores, else 1 / sqrt(D),
+    the probability of ``dropout``, the ``sliding_window`` of a layer that sees near tokens alone
+    (its kept scores are of all), and ``position_bias``, [1, H, L, L] of the longest sequence, which
+    is added to the scaled scores."""
     if query.device.type != "cpu":
         return fused_attention(module, query, key, value, mask, trace=trace, **options)
     scale = options.get("scaling") or query.size(-1) ** -0.5

@@ -1,5 +1,5 @@
-"""What several methods build from: students of a given shape, layer maps, shared settings, checks
-of settings."""
+"""Parts that several methods build from: students of a given shape, layer maps, shared settings,
+checks of settings."""
 
 from __future__ import annotations
 
@@ -224,8 +224,8 @@ def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pretrained_tensors(student: Student) -> dict[str, Tensor]:
-    """What a pre-training on text hands on: the model's tensors by name, those of aux after
-    ``aux.``."""
+    """The tensors that a pre-training on text hands on: the model's tensors by name, those of aux
+    after ``aux.``."""
     kept = {
         **student.model.state_dict(),
         **{f"aux.{name}": value for name, value in student.aux.state_dict().items()},

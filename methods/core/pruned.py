@@ -100,7 +100,7 @@ class OwnUnits(nn.Module):
 
 
 class PackedUnits(OwnUnits, PackedModel):
-    """What a classifier with its own units in every layer costs."""
+    """A mix-in that says the cost of a classifier with its own units in every layer."""
 
     config: Any
 

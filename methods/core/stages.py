@@ -1,5 +1,5 @@
-"""What a method minimises: weighted terms, in stages; the student that it builds, and what it may
-know before."""
+"""The things that a method minimises: weighted terms, in stages; the student that it builds, and
+what it may know before."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ class Term:
     every other term, the gradient at one sequence depends only on that sequence, apart from a
     common factor."""
     is_distance: bool = True
-    """Of a term that reads both models: whether it is least where the student answers like the
-    teacher, or, with ``across_batch``,
-    where each sequence answers like the same one of the teacher; not so of an adversarial loss, or
-    one with labels."""
+    """Whether a term that reads both models is least where the student answers like the teacher,
+    or, with ``across_batch``, where each sequence answers like the same one of the teacher; not so
+    of an adversarial loss, or one with labels."""
     unsupported: str = ""
     """Why these two models cannot have it, and what to type instead: a row that keeps it is refused
     before it starts."""
@@ -77,8 +76,8 @@ PAPER_OVERRIDES = frozenset(
         "eps",
     }
 )
-"""What a stage may change in the recipe when each paper's own is asked for. Batches are shared, so
-their size is not in it."""
+"""The numbers that a stage may change in the recipe when each paper's own is asked for. Batches are
+shared, so their size is not in it."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ class Stage:
     """Told the student's model and the stage's progress in [0, 1) before each step, for schedules
     inside a model."""
     lr_scale: Callable[[float], float] | None = None
-    """What the recipe's learning rate is multiplied with at a progress in [0, 1), where a method
-    asks for another one."""
+    """The factor of the recipe's learning rate at a progress in [0, 1), where a method asks for
+    another one."""
     parameter_lr_scale: Callable[[str], float] | None = None
     """Name of a parameter (``model.`` or ``aux.`` and its own) -> what its learning rate is
     multiplied with; 0 holds it."""
@@ -114,9 +113,9 @@ class Stage:
     """Above 0, sequences are filled with [PAD] up to so many tokens, as some authors' codes average
     over them: nothing attends to them, but they have states, and means over tokens count them."""
     paper: Mapping[str, Any] = field(default_factory=dict)
-    """What ``--recipe paper`` changes in the recipe, of PAPER_OVERRIDES. Without it the method has
-    no row by that recipe. A pre-training on text (``PretrainingStage``) is as long as its text:
-    ``epochs`` is not used there."""
+    """The numbers that ``--recipe paper`` changes in the recipe, of PAPER_OVERRIDES. Without it the
+    method has no row by that recipe. A pre-training on text (``PretrainingStage``) is as long as
+    its text: ``epochs`` is not used there."""
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.paper) - PAPER_OVERRIDES):
@@ -134,8 +133,8 @@ class Stage:
 
 @dataclass
 class Student:
-    """What a method builds. ``aux`` (projections, discriminator) learns with it and is never
-    shipped."""
+    """The models that a method builds. ``aux`` (projections, discriminator) learns with it and is
+    never shipped."""
 
     model: nn.Module
     aux: nn.ModuleDict = field(default_factory=nn.ModuleDict)
@@ -159,8 +158,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a method may know before it builds: the task's form, the teacher's shape, what was
-    prepared."""
+    """The facts that a method may know before it builds: the task's form, the teacher's shape, what
+    was prepared."""
 
     teacher: PretrainedConfig
     num_labels: int  # 1 for a regression. Of several tasks, the largest.

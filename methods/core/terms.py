@@ -59,8 +59,8 @@ class LayerOutput(Generic[Value]):
     """of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]"""
 
     def of_source(self, teacher: Out, source: Source) -> Value:
-        """What the teacher gives for one layer, or for the weighted sum of its [T, W] states after
-        several."""
+        """The value that the teacher gives for one layer, or for the weighted sum of its [T, W]
+        states after several."""
         given: Any
         if self.pools:
             given = tuple(teacher.pooled(source, pool) for pool in self.pools)
@@ -71,7 +71,8 @@ class LayerOutput(Generic[Value]):
         return given  # type: ignore[no-any-return]
 
     def taps(self, layers: LayerMap) -> tuple[Taps, Taps]:
-        """What a comparison of these layers reads of the student, and what of the teacher."""
+        """The taps that a comparison of these layers reads of the student, and those of the
+        teacher."""
         if self.pools:
             theirs = [pooled(source, *self.pools) for source in layers.values()]
         else:

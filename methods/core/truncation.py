@@ -29,7 +29,7 @@ from methods.core.taps import hidden
 
 @dataclass
 class Activations:
-    """What the teacher computes on some text: float64, tokens in rows, on the CPU."""
+    """The numbers that a teacher computes on some text: float64, tokens in rows, on the CPU."""
 
     hidden: dict[int, Tensor] = field(default_factory=dict)  # layer -> [T, W], 0: embeddings
     middle: dict[int, Tensor] = field(default_factory=dict)

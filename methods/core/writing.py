@@ -110,7 +110,7 @@ class Writer(WritingModel, MarianMTModel):
         return Out(batch.layout, {Tap("logits"): self.lm_head(states_BMW[target_BM != PAD])})
 
     def forward(self, input_ids: Tensor | None = None, **given: Any) -> Any:
-        """Of ids alone, a target that is like its source: so that it can be counted."""
+        """Ids alone have a target that is like its source: so that the model can be counted."""
         if "encoder_outputs" not in given and "decoder_input_ids" not in given:
             given["decoder_input_ids"] = input_ids
         return super().forward(input_ids, **given)
@@ -129,8 +129,8 @@ class Writer(WritingModel, MarianMTModel):
         return texts
 
     def cost(self) -> Cost:
-        """Of a source of so many tokens and a target of as many, which the decoder reads at once.
-        Writing reads a target once for each beam; nothing is computed twice."""
+        """The cost of a source of so many tokens and a target of as many, which the decoder reads
+        at once. Writing reads a target once for each beam; nothing is computed twice."""
         encoder, decoder = self.parts_cost()
         return Cost(
             encoder.per_token + decoder.per_token,
@@ -139,7 +139,7 @@ class Writer(WritingModel, MarianMTModel):
         )
 
     def training_cost(self) -> Cost:
-        """Of each token of a pair, half of which are a source."""
+        """The cost of each token of a pair, half of which are a source."""
         both = self.cost()
         return Cost(both.per_token / 2, both.per_squared_length / 4, 0)
 
