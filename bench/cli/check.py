@@ -133,11 +133,14 @@ def verify(
     The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
     1), or not comparable (exit code 5).
     """
+    from dataclasses import asdict
+
     from bench.workflows import verify as workflow
 
     results, request, typed = _request_of_record(given)
     answer = workflow.verify(key, results, request, from_scratch=from_scratch, typed=typed)
-    return workflow.describe(answer), answer, workflow.EXIT_CODES.get(answer["verdict"], OK)
+    code = workflow.EXIT_CODES.get(answer.verdict, OK)
+    return workflow.describe(answer), asdict(answer), code
 
 
 @verb(
