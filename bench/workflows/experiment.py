@@ -313,8 +313,8 @@ def _steps(table: TableSpec, request: Request) -> list[Request]:
     _, trained = _parted(request)
     if table.trials is None or not trained.methods:
         return [request]
-    _, _, tried = what_to_try(trained, table.trials, ",".join(table.search), Progress())
-    return [request_of_trials(trained, tried), request]
+    space = what_to_try(trained, table.trials, ",".join(table.search), Progress())
+    return [request_of_trials(trained, space), request]
 
 
 def _run_request(table: TableSpec, request: Request, progress: Progress, confirm: Any) -> Outcome:
