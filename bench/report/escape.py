@@ -34,7 +34,7 @@ def spreadsheet(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """One line of Markdown: no HTML, no link and no image of somebody else's in it; our own marks stay."""
+    """One line of Markdown, without HTML, links and images of somebody else's; our marks stay."""
     return TAG.sub("&lt;", flat(text)).replace("](", "]\\(")
 
 

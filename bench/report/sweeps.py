@@ -25,7 +25,7 @@ class Sweep(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """The row that is typed with the fewest settings: the method as it is, where it is there."""
+        """The row that is typed with the fewest settings: the method as it is, if that is there."""
         return min(self.rows.values(), key=lambda row: (row.count(":"), len(row), row))
 
 
