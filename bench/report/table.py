@@ -37,8 +37,8 @@ class TableCell:
 
     Attributes:
         text: as it is printed, without bold and without the marks of footnotes.
-        value: what was measured, unrounded, in the unit of its column; None for words and for what is
-            missing.
+        value: what was measured, unrounded, in the unit of its column; None for words and for what
+            is missing.
         low, high: the 95 % interval of the value.
         deviation: the sample standard deviation over seeds; None for one seed.
         n: how many trainings the value is the mean of.

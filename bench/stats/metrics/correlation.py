@@ -1,4 +1,4 @@
-"""Pearson's and Spearman's correlation of predicted values with the labels, as GLUE has them for STS-B."""
+"""Pearson's and Spearman's correlation of predicted values with the labels, as for STS-B in GLUE."""
 
 from __future__ import annotations
 
