@@ -55,7 +55,9 @@ def ratio(reference: Sequence[float], compared: Sequence[float]) -> Ratio:
 def pooled(systems: Sequence[Sequence[Ratio]]) -> list[Ratio]:
     """The ratio of each system over its sessions of timing: their geometric mean.
 
-    Its 95 % interval is that of other sessions. Sessions on one kind of machine differ by more than rounds of one do: by what the machine's
+    Its 95 % interval is that of other sessions.
+
+    Sessions on one kind of machine differ by more than rounds of one do: by what the machine's
     owner runs beside, and by where the memory lies. So few sessions tell this badly, so all
     systems are taken to vary alike, and the interval has Student's t with their degrees of freedom
     together. It is never narrower than rounds alone make it. A system of one session stays as it

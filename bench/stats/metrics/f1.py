@@ -64,7 +64,9 @@ def _macro_f1_of(
 ) -> np.ndarray:
     """Mean over the classes that occur among these labels or answers.
 
-    It is scikit-learn's with zero_division=0. Resamples keep all classes (:attr:`bench.stats.resampling.ByClass.keeps_classes`): else one
+    It is scikit-learn's with zero_division=0.
+
+    Resamples keep all classes (:attr:`bench.stats.resampling.ByClass.keeps_classes`): else one
     without the examples of a class that is never found would score higher than all examples.
     """
     return _f1_by_class(hits_RC, true_RC, answered_RC).sum(1) / (true_RC + answered_RC > 0).sum(1)
