@@ -33,12 +33,16 @@ SHARE_POINTS = 4
 
 
 class MicroBatch(NamedTuple):
-    """A part of a batch that goes through the models at once, with what the teacher answers to it."""
+    """A part of a batch that goes through the models at once.
+
+    Attributes:
+        teacher: what the teacher answers to it.
+        share: of the batch's examples.
+    """
 
     batch: Batch
     teacher: Out
     share: float = 1.0
-    """of the batch's examples"""
 
 
 @dataclass
