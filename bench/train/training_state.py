@@ -67,7 +67,7 @@ def steps_done(file: Path, say: Callable[[str], Any] = lambda text: None) -> Ste
 
 
 class TrainingStates:
-    """The states of students that train together: one safetensors file each, which is replaced whole.
+    """The states of students that train together: a safetensors file each, which is replaced whole.
 
     The loop asks it to :meth:`resume` at the beginning, and after each step whether it
     :attr:`is_due` and to :meth:`save`.
@@ -164,7 +164,8 @@ class TrainingStates:
         for trainer, file, far in zip(trainers, self.files, done, strict=True):
             if any(far):
                 with safe_open(file, framework="pt") as state:
-                    tensors = {name: state.get_tensor(name) for name in state.keys()}  # noqa: SIM118
+                    names = state.keys()
+                    tensors = {name: state.get_tensor(name) for name in names}
                     trainer.restore(tensors, json.loads(state.metadata()["state"])["student"])
         self._say(f"  resumes at step {number:,} of {total:,}")
         return number
