@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.table import Sheet
-from bench.errors import InputError, known_row
+from bench.errors import InputError
+from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
@@ -66,7 +67,8 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     # real examples where there are any: a paper's number never agrees with generated sample data by chance
     tables = [group for group in tables if group.facts.source != SAMPLE] or tables
     known = {label for group in tables for label in group.systems}
-    named = dict(_mapping(text, known, results) for text in rows)
+    records = [record for group in tables for record in group.records]
+    named = dict(_mapping(text, records, results) for text in rows)
     by_name: dict[str, str] = {}
     as_labels = {(label, label) for label in known}
     as_printed = {(group.called(label), label) for group in tables for label in group.systems}
@@ -131,7 +133,7 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     return checked
 
 
-def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
+def _mapping(text: str, records: Collection[Record], results: Path) -> tuple[str, str]:
     """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=`` in them themselves."""
     halves = [
         (text[:place], text[place + 1 :])
@@ -142,10 +144,11 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
         raise InputError(
             f"--row {text}: expected Name=row, with the name in the paper and a row of the records"
         )
+    known = {record.row for record in records}
     for paper, ours in halves:
         if ours in known:
             return plain_name(paper), ours
-    return plain_name(halves[0][0]), known_row(halves[0][1], known, results)
+    return plain_name(halves[0][0]), row_named(halves[0][1], records, results)
 
 
 METRIC_NAMES = re.compile(

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from bench.analysis.mean_in_detail import in_detail
 from bench.data.own_tasks import recorded_tasks
-from bench.errors import InputError, known_row, unknown
+from bench.errors import InputError, unknown
 from bench.progress import Progress
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import made_by
 from bench.record.differences import LeftOut, left_out_lines
+from bench.record.named_rows import row_named
 from bench.record.recipe import ADAMW
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
@@ -125,12 +126,15 @@ def compare(
     metric: str | Sequence[str] = (),
     against: str = "",
     detail: bool = False,
+    tuned: bool = False,
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both
     sides have, and of their mean.
 
-    A row is named by its label or as tables print it. Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows
-    of two tables are compared that were scored on the same examples, and a line says in what else the tables differ.
+    A row is named as tables print it or as it was typed (:func:`bench.record.named_rows.row_named`).
+    Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows of two tables
+    are compared that were scored on the same examples, and a line says in what else the tables
+    differ.
 
     Args:
         first, second: a row, or several whose mean is compared, separated by commas.
@@ -144,6 +148,7 @@ def compare(
             training of each seed.
         detail: whether the mean has its :class:`bench.stats.mean_detail.MeanDetail`; it has none
             without a verdict.
+        tuned: whether all names are those of rows that a search chose.
 
     Raises:
         InputError: a row that is not there, one row twice, a teacher that a row has not, or no
@@ -152,7 +157,7 @@ def compare(
     """
     progress = Progress()
     store = Store(results)
-    named = _named(store, (first, second, against), theirs, named_metrics(metric), tasks)
+    named = _named(store, (first, second, against), theirs, named_metrics(metric), tasks, tuned)
     if teachers:
         named = _of_teachers(named, teachers, results)
     if named.first == named.second:
@@ -382,12 +387,14 @@ def _named(
     theirs: Path | None,
     metrics: Sequence[str],
     tasks: Sequence[str],
+    tuned: bool,
 ) -> Named:
     """The two sides of these names.
 
     Args:
         typed: the rows of both sides, and those that are subtracted.
         metrics: that come first on the tasks; none for those that records have first.
+        tuned: whether the names are those of rows that a search chose.
 
     Raises:
         InputError: a row that is not there, or a task that no metric suits.
@@ -395,43 +402,40 @@ def _named(
     first, second, against = typed
     own = _scored_by(metrics, _results_in(store), store, tasks)
     if theirs is None:
-        subtracted = _rows_called(against, own, store.root)
+        subtracted = _rows_called(against, own, store.root, tuned)
         if len(subtracted) > 2:
             raise InputError(f"--against {against}: names a row of both sides, or one of each")
         return Named(
-            NamedSide(_rows_called(first, own, store.root), subtracted[:1]),
-            NamedSide(_rows_called(second, own, store.root), subtracted[-1:]),
+            NamedSide(_rows_called(first, own, store.root, tuned), subtracted[:1]),
+            NamedSide(_rows_called(second, own, store.root, tuned), subtracted[-1:]),
             own,
             {},
         )
     second_store = Store(theirs)
     published = _scored_by(metrics, _results_in(second_store), second_store, tasks)
-    baselines = _baselines(against, own, published, (store.root, theirs))
-    rows = _rows_called(second, published, theirs)
+    baselines = _baselines(against, own, published, (store.root, theirs), tuned)
+    rows = _rows_called(second, published, theirs, tuned)
     chosen = [r for r in published if r.row in (*rows, *baselines[1])]
     moved = [_of_another_folder(r, theirs.resolve().name) for r in chosen]
     renamed = {before.row: after.row for before, after in zip(chosen, moved, strict=True)}
     return Named(
-        NamedSide(_rows_called(first, own, store.root), baselines[0]),
+        NamedSide(_rows_called(first, own, store.root, tuned), baselines[0]),
         NamedSide(tuple(renamed[row] for row in rows), tuple(renamed[row] for row in baselines[1])),
         [*own, *moved],
         dict.fromkeys(renamed.values(), second_store),
     )
 
 
-def _rows_called(typed: str, records: Sequence[Record], root: Path) -> tuple[str, ...]:
-    """The rows of names separated by commas, by their label or as tables print them; one name that
-    has a comma is one row.
+def _rows_called(typed: str, records: Sequence[Record], root: Path, tuned: bool) -> tuple[str, ...]:
+    """The rows of names separated by commas; one name that has a comma is one row.
 
     Raises:
         InputError: a row that is not there.
     """
-    labels = {r.row for r in records}
-    printed = {r.called: r.row for r in records if r.called not in labels}
-    if typed in labels or typed in printed:
-        return (printed.get(typed, typed),)
     names = [part.strip() for part in typed.split(",") if part.strip()]
-    return tuple(printed.get(name) or known_row(name, labels, root) for name in names)
+    if any(typed in (record.row, record.called) for record in records):
+        names = [typed]
+    return tuple(row_named(name, records, root, tuned) for name in names)
 
 
 def _baselines(
@@ -439,6 +443,7 @@ def _baselines(
     own: Sequence[Record],
     published: Sequence[Record],
     roots: tuple[Path, Path],
+    tuned: bool,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The row that is subtracted from the first side, and that of the second one, which is in the
     other folder."""
@@ -449,8 +454,8 @@ def _baselines(
     if len(names) > 2:
         raise InputError(f"--against {against}: names a row of both sides, or one of each")
     return (
-        _rows_called(names[0], own, roots[0]),
-        _rows_called(names[-1], published, roots[1]),
+        _rows_called(names[0], own, roots[0], tuned),
+        _rows_called(names[-1], published, roots[1], tuned),
     )
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from bench.data.own_tasks import recorded_tasks
 from bench.data.predictions import INDEX, LABEL, PREDICTION
-from bench.errors import InputError, known_row
+from bench.errors import InputError
 from bench.files import folder_in_place_of
 from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
+from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names
@@ -20,7 +21,7 @@ from bench.stats.form import CLASSES, FORMS, SCORE
 
 
 def write_predictions(
-    results: Path, row: str, to: Path, tasks: Sequence[str] = ()
+    results: Path, row: str, to: Path, tasks: Sequence[str] = (), tuned: bool = False
 ) -> tuple[list[str], list[str]]:
     """One file for each evaluation set, below a folder of its seed: the right label, the prediction, and logits where it is a class.
 
@@ -32,7 +33,7 @@ def write_predictions(
     """
     store = Store(results)
     records = list(store.records())
-    row = known_row(row, {r.row for r in records}, results)
+    row = row_named(row, records, results, tuned)
     tasks = recorded_tasks(tasks, recorded_names(r.cell for r in records), results)
     own = [
         r
