@@ -53,11 +53,11 @@ def describe(plan: Plan) -> str:
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
 
-    # what is shared, and the cells of each task
+    # what is shared, and the cells
     lines += [f"  {artefact}" for artefact in _artefacts(plan)]
     lines += _outputs(plan)
     if plan.cells:
-        lines += [_cells(plan, task) for task in plan.tasks]
+        lines += _cells(plan)
 
     # what a reader should know, time and disk
     lines += [f"  note: {note}" for note in plan.notes]
@@ -99,7 +99,19 @@ def _outputs(plan: Plan) -> list[str]:
     ]
 
 
-def _cells(plan: Plan, task: TaskPlan) -> str:
+def _cells(plan: Plan) -> list[str]:
+    """The rows that are to do, and the tasks that they are to do on; the same rows stand once."""
+    tasks: dict[str, list[str]] = {}
+    for task in plan.tasks:
+        named = f"{task.shown} ({task.data.rows['train']:,} examples)"
+        tasks.setdefault(_rows_to_do(plan, task), []).append(named)
+    lines = []
+    for rows, names in tasks.items():
+        lines += [f"  rows: {rows}", f"    on {', '.join(names)}"]
+    return lines
+
+
+def _rows_to_do(plan: Plan, task: TaskPlan) -> str:
     """The rows that are to do on a task, and how many share a pass of its teacher."""
     names: dict[str, None] = {}
     for planned in plan.cells_of(task.name):
@@ -111,8 +123,7 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
         if step.kind == STUDENTS_STEP and step.tasks == (task,):
             taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
     sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
-    todo = ", ".join(names) or "nothing to do"
-    return f"  {task.shown:11} {task.data.rows['train']:>7,} examples: {todo}{sharing}"
+    return (", ".join(names) or "nothing to do") + sharing
 
 
 def _estimate(plan: Plan) -> list[str]:
