@@ -12,6 +12,7 @@ from bench.plan.request import AUTO, TF32
 from bench.progress import duration
 from bench.record.cell import PLUS_INT8
 from bench.record.recipe import ADAMW
+from bench.record.task_facts import SAMPLE, data_facts
 
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""
@@ -45,7 +46,7 @@ def describe(plan: Plan) -> str:
         lines = [f"plan: {len(plan.cells)} cells: {states}"]
 
     # what is read, and how it is trained
-    lines.append(f"  data: {', '.join(dict.fromkeys(task.data.name for task in plan.tasks))}")
+    lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
     teachers = dict.fromkeys(f"{task.teacher.name}, {task.teacher.origin}" for task in plan.tasks)
     lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
@@ -66,6 +67,12 @@ def describe(plan: Plan) -> str:
     if plan.todo_steps:
         lines += _estimate(plan)
     return "\n".join(lines)
+
+
+def _data(task: TaskPlan) -> str:
+    """What the examples of a task are called; of generated ones also that they are no benchmark."""
+    is_generated = data_facts(task.data.slug).source == SAMPLE
+    return task.data.name + (" (generated sentences, not GLUE)" if is_generated else "")
 
 
 def _recipe(plan: Plan) -> str:
