@@ -55,7 +55,7 @@ def check(
         metavar="METRIC=POINTS",
     ),
     accept: Path | None = option(
-        None, "A TOML file with known regressions, each with a reason. docs/checks.md shows one."
+        None, "A TOML file with known regressions, each with a reason. docs/reports.md shows one."
     ),
     summary_file: Path | None = option(
         None, "Also write the summary to this file, as Markdown.", "--summary"

@@ -49,6 +49,11 @@ METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX, YES = (
 )  # fmt: skip
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
+TUNED = option(
+    False,
+    "The names are those of tuned rows: tinybert is then the row that tables call (best of 6).",
+    "--tuned",
+)
 EXPERIMENT = option(
     None,
     "A TOML file with a paper's tables. Options that you type replace the options of the file. "

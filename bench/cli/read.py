@@ -18,6 +18,7 @@ from bench.cli.options import (
     ONLY_TASKS,
     REPORTS,
     RESULTS,
+    TUNED,
     YES,
     argument,
     option,
@@ -137,10 +138,11 @@ def report(
 def compare(
     first: str = argument(
         ...,
-        "A row, with the name that it has in reports; or several, separated by commas, whose mean "
-        "is compared.",
+        "A row, as it was typed for `run` or as reports print it; or several, separated by commas, "
+        "whose mean is compared.",
     ),
     second: str = argument(..., "The row that it is compared with, or the mean of several."),
+    tuned: bool = TUNED,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
     against: str = option(
@@ -192,6 +194,7 @@ def compare(
         metric or (),
         against,
         detail,
+        tuned,
     )
     texts: list[str] = []
     every_line = []
@@ -221,8 +224,9 @@ def compare(
     reads_scores=True,
 )
 def predictions(
-    row: str = argument(..., "A row, with the name that it has in reports."),
+    row: str = argument(..., "A row, as it was typed for `run` or as reports print it."),
     to: Path = option(..., "A new folder."),
+    tuned: bool = TUNED,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
 ) -> Answer:
@@ -231,7 +235,7 @@ def predictions(
     from bench.analysis.predictions import write_predictions
     from bench.user_files import comma_separated
 
-    files, notes = write_predictions(results, row, to, comma_separated(tasks))
+    files, notes = write_predictions(results, row, to, comma_separated(tasks), tuned)
     lines = [f"{len(files)} files in {to}, the first is {files[0]}", *notes]
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
