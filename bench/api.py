@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.plan.request import Request
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
+from bench.request import Request
 
 if TYPE_CHECKING:
     from pandas import DataFrame

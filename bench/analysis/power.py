@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
-from bench.plan.request import parse_seeds
+from bench.request import parse_seeds
 from bench.stats.metrics import metric_of
 from bench.stats.power import (
     POWER,

@@ -68,8 +68,8 @@ def check(
     """
     from bench.analysis import gate
     from bench.files import write_atomically
-    from bench.plan.request import parse_seeds
     from bench.plan.spelling import ALL, parse_methods
+    from bench.request import parse_seeds
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:

@@ -25,7 +25,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import EMBEDDED, TEACHERS
+from bench.request import EMBEDDED, TEACHERS
 from bench.terminal import say, say_error, shown_json
 
 
@@ -108,9 +108,9 @@ def report(
     ),
 ) -> Answer:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
-    from bench.plan.request import reports_of
     from bench.record.store import Store
     from bench.report.write import names_in, write_reports
+    from bench.request import reports_of
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
@@ -166,8 +166,8 @@ def compare(
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
     from bench.analysis.mean_in_detail import sentences
-    from bench.plan.request import parse_seeds
     from bench.report.comparison import comparison_notes
+    from bench.request import parse_seeds
     from bench.stats.power import POWER
     from bench.user_files import comma_separated
 

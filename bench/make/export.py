@@ -18,11 +18,11 @@ from bench.make.teacher import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
-from bench.plan.request import SAMPLE
 from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks
+from bench.request import SAMPLE
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
 

@@ -12,10 +12,10 @@ from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import TaskPlan
-from bench.plan.request import EPOCH_RULES, Request, recipe_of
 from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
+from bench.request import EPOCH_RULES, Request, recipe_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,6 @@ from bench.data.sources import source_for
 from bench.plan.build import build
 from bench.plan.experiment_file import Experiment, TableRequest, TableSpec, read_experiment
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import AUTO, HUB, Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
@@ -22,6 +21,7 @@ from bench.record.task_facts import data_facts
 from bench.report.experiment import PaperTable, write_experiment
 from bench.report.published import PrintedRow, numbers_in, printed_cells, published
 from bench.report.tables.quoted import Quotation
+from bench.request import AUTO, HUB, Request
 from bench.run import Outcome, agree
 from bench.user_files import comma_separated
 from bench.workflows.run import joined, run

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.make.work import FailedCell
-from bench.plan.request import HUB, HUB_TEACHER, Request
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.record.task_facts import SAMPLE
@@ -21,6 +20,7 @@ from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
 from bench.report.tables.leaderboard import summary
 from bench.report.tables.parts import listed
+from bench.request import HUB, HUB_TEACHER, Request
 
 TERMINAL = 100
 """Characters of a line in a terminal."""

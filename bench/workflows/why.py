@@ -14,7 +14,6 @@ from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record, spelling_of
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key
@@ -23,6 +22,7 @@ from bench.record.differences import ABSENT, differences, field_differences, fla
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, shown_task, shown_tasks
+from bench.request import Request
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""

@@ -26,8 +26,8 @@ from bench.errors import InputError
 from bench.make.augmentation import TeacherCandidates
 from bench.make.given import in_checkpoint
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.store import Store
+from bench.request import Request
 from bench.train.numerics import ComputeSettings
 from methods.core.artefacts import blank_artefacts
 from methods.core.masked import TeacherHead

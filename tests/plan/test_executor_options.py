@@ -9,7 +9,7 @@ import pytest
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.request import PACKAGES, Request, parse_slurm
+from bench.request import PACKAGES, Request, parse_slurm
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_a_command_is_planned(words, everything, two_gpus, embedded, bench, tmp_
         if executor in words:
             pytest.importorskip(package, reason=f"needs the extra {executor!r} ({package})")
     monkeypatch.setattr(
-        "bench.plan.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1"
+        "bench.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1"
     )
     for remembered in (checkpoints._from_hub, sources.hub_folder):
         remembered.cache_clear()

@@ -52,6 +52,7 @@ LAYERS = (
     "bench.cache",
     "bench.measure",
     "bench.run_status",
+    "bench.request",
     "bench.plan",
     "bench.train",
     "bench.interrupts",
