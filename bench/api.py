@@ -101,12 +101,13 @@ def compare(
     from pandas import DataFrame
 
     from bench.analysis.compare import compare as carry_out
+    from bench.data.own_tasks import names_of_typed
 
     tables = carry_out(
         Path(results),
         first,
         second,
-        tasks,
+        names_of_typed(tasks),
         seeds,
         theirs=None if theirs is None else Path(theirs),
         teachers=teachers,
@@ -142,10 +143,12 @@ def choose(
     from pandas import DataFrame
 
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.file_names import place_of
 
     lines = []
-    for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
+    names = names_of_typed(tasks)
+    for choice in carry_out(Path(results), budget, names, backend, threads, metric):
         group = choice.group
         table = {"table": group.title, "report": place_of(group).as_posix()}
         table["no_verdict"] = choice.no_verdict

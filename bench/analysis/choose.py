@@ -13,7 +13,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
 from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import (
@@ -26,6 +25,7 @@ from bench.record.cell import (
     POINTS_IN_8_BITS,
     TEACHER,
 )
+from bench.record.known_tasks import recorded_tasks
 from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
 from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records

@@ -12,12 +12,12 @@ from itertools import permutations, zip_longest
 from pathlib import Path
 
 from bench.analysis.mean_in_detail import in_detail
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, known_row, unknown
 from bench.progress import Progress
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.code import made_by
 from bench.record.differences import LeftOut, left_out_lines
+from bench.record.known_tasks import recorded_tasks
 from bench.record.recipe import ADAMW
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record

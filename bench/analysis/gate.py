@@ -18,7 +18,6 @@ from xml.etree import ElementTree
 import numpy as np
 from pydantic import StringConstraints
 
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import (
     CHECK_FAILED,
     INCONCLUSIVE,
@@ -33,6 +32,7 @@ from bench.files import slug
 from bench.record.cell import FINISHED, POINTS_IN_8_BITS, PREDICTIONS, TEACHER, is_one_model
 from bench.record.code import made_by
 from bench.record.differences import PARTS, comparability_key, differing_parts
+from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE
 from bench.record.speed_sessions import Conditions, SpeedRecord, idle_if_any, speed_records

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
+from bench.record.known_tasks import GLUE
 from bench.request import parse_seeds
 from bench.stats.metrics import metric_of
 from bench.stats.power import (

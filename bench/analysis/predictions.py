@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.data.own_tasks import recorded_tasks
-from bench.data.predictions import INDEX, LABEL, PREDICTION
 from bench.errors import InputError, known_row
 from bench.files import folder_in_place_of
+from bench.record.answers import INDEX, LABEL, PREDICTION
 from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
+from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names

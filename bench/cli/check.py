@@ -67,6 +67,7 @@ def check(
     Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
     """
     from bench.analysis import gate
+    from bench.data.own_tasks import names_of_typed
     from bench.files import write_atomically
     from bench.plan.spelling import ALL, parse_methods
     from bench.request import parse_seeds
@@ -83,7 +84,8 @@ def check(
     # rows are typed as for `run`; all are whatever the baseline has
     for row in comma_separated("" if methods == ALL else methods):
         rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
-    findings = gate.check(baseline, results, comma_separated(tasks), rows, chosen, limits)
+    names = names_of_typed(comma_separated(tasks))
+    findings = gate.check(baseline, results, names, rows, chosen, limits)
     unmet = gate.unmet(findings, acceptances)
     findings = gate.accept(findings, acceptances)
     text, verdict = "\n".join([gate.summary(findings), *unmet]), gate.overall(findings)

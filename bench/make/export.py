@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, opener, tokenizer_of
+from bench.data.checkpoints import HUB_CONFIGURED, OURS, opener, tokenizer_of
 from bench.data.encoding import ends_kept
 from bench.data.sources import HUB_REPOSITORY
 from bench.data.spans import ANSWER_TOKENS, QUESTION_TOKENS
@@ -18,7 +18,7 @@ from bench.make.teacher import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
-from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER
+from bench.record.cell import CHECKPOINT, EMBEDDED_SHA256, POINTS_IN_8_BITS, TEACHER
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks

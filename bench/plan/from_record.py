@@ -11,12 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from bench import request as requests
-from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.data.own_tasks import expand
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
 from bench.plan.spelling import PACE, defaults, method_class, spell
-from bench.record.cell import CHECKPOINT, FINISHED, PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
+from bench.record.cell import (
+    CHECKPOINT,
+    EMBEDDED_NAME,
+    EMBEDDED_SHA256,
+    FINISHED,
+    PLUS_INT8,
+    POINTS_IN_8_BITS,
+    TEACHER,
+    Cell,
+)
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts

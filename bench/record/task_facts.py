@@ -7,14 +7,11 @@ Of what records have no field for, the one place that reads it from a name is he
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bench.record.cell import Cell, Frozen, Search
-
-if TYPE_CHECKING:
-    from bench.data.tasks import Task
 
 SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
 """Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
@@ -31,29 +28,6 @@ class TaskFacts(Frozen):
     """the first is the one that tables show"""
     unlabelled: tuple[str, ...] = ()
     """evaluation sets whose labels are not public: they are predicted and not scored"""
-
-
-def facts_of(task: Task) -> TaskFacts:
-    unlabelled = tuple(e.name for e in task.evaluation if not e.labelled)
-    return TaskFacts(
-        form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled
-    )
-
-
-def facts_of_older_record(
-    tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]
-) -> TaskFacts:
-    """For a record that was written before records described their task: of GLUE's from its table, else from its scores.
-
-    Args:
-        tasks: of the cell: the one task that was scored.
-        scores: evaluation set -> metric -> value.
-    """
-    from bench.data.tasks import GLUE
-
-    if tasks and tasks[0] in GLUE:
-        return facts_of(GLUE[tasks[0]])
-    return TaskFacts(metrics=tuple(next(iter(scores.values()), {})))
 
 
 class Augmented(NamedTuple):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from bench.data.tasks import GLUE, KNOWN
 from bench.record.cell import FINISHED, TEACHER, Cell, is_one_model
 from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
+from bench.record.known_tasks import GLUE, KNOWN
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import (

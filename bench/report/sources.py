@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.data.checkpoints import EMBEDDED_SHA256
+from bench.record.cell import EMBEDDED_SHA256
 from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_version, state_of_record
 from bench.record.differences import left_out_lines
 from bench.record.recipe import ADAMW, PAPER

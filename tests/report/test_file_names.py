@@ -8,8 +8,7 @@ import factories
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
-from bench.record.cell import NumericIdentity
+from bench.record.cell import EMBEDDED_NAME, EMBEDDED_SHA256, NumericIdentity
 from bench.record.keys import digest
 from bench.record.schema import Record
 from bench.record.store import Store
