@@ -14,8 +14,9 @@ from pydantic import Field, ValidationError, create_model
 
 import methods
 from bench.errors import InputError, nearest, unknown, what_to_install
-from bench.optimizers import OPTIMIZERS, Schedule
+from bench.optimizers import Schedule
 from bench.record.cell import CHECKPOINT, FINISHED, PLUS_INT8, TEACHER, split_row
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.stated import file_of
 from bench.typed_files import TypedFile
 from bench.user_files import comma_separated

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bench.data.checkpoints import hash_of_tokenizer, longest_input, sha256_of
 from bench.data.corpus import TOKENS_A_WORD
 from bench.data.tasks import EvaluationSet, Task
+from bench.data.word_vectors import head_of
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import TaskPlan
@@ -20,6 +21,7 @@ from bench.request import EPOCH_RULES, Request, recipe_of
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bench.data.augmentation import Augmentation
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import DataSource
     from bench.data.table_files import Split
@@ -186,7 +188,7 @@ def _planned(examples: _Examples, request: Request, numeric: NumericIdentity) ->
         revisions=examples.revisions | _revision(checkpoint),
         scale=examples.scale,
         accepts_suspect_teacher=request.accept_suspect_teacher,
-        augmentation=request.augmentation,
+        augmentation=_augmentation(request),
     )
     # a teacher that is fine-tuned here has the key of its folder
     if not checkpoint.finetuned and not task.writes:
@@ -196,6 +198,21 @@ def _planned(examples: _Examples, request: Request, numeric: NumericIdentity) ->
     plan.train = examples.train
     plan.evaluation = examples.evaluation
     return plan
+
+
+def _augmentation(request: Request) -> Augmentation | None:
+    """How training rows are multiplied; None where they are not.
+
+    Raises:
+        InputError: the word vectors cannot be read.
+    """
+    from bench.data.augmentation import Augmentation
+
+    if not request.augment:
+        return None
+    if request.word_vectors is not None:
+        head_of(request.word_vectors)
+    return Augmentation(request.augment, request.augment_times, vectors=request.word_vectors)
 
 
 def _revision(checkpoint: Checkpoint) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Recipe:
     betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=LATER)
     """Of Adam: how much of the gradient's mean and of its square each step keeps."""
     optimizer: str = field(default=ADAMW, metadata=LATER)
-    """A name of bench.optimizers."""
+    """A name of bench.record.optimizers."""
     eps: float | None = field(default=None, metadata=LATER)
     """What Adam and others add to the root of the squared gradient's mean; None: the optimiser's published number."""
     stage_optimizers: tuple[tuple[str, str], ...] = field(default=(), metadata=LATER)

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError, unknown
-from bench.optimizers import OPTIMIZERS
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
 from bench.user_files import comma_separated
 
 if TYPE_CHECKING:
-    from bench.data.augmentation import Augmentation
     from bench.record.cell import Search
 
 PROCESSES = "processes"
@@ -59,6 +58,9 @@ CHECKPOINT_OPTION_OF_RULE = {rule: option for option, rule in EPOCH_RULES.items(
 TF32 = "tf32"
 PRECISIONS = ("fp32", TF32, "bf16")
 RECIPES = ("common", "paper")
+MASKED = "masked"
+AUGMENTATIONS = (MASKED, "rules")
+"""Ways to make further training rows; the place of one is a part of what seeds it."""
 OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
 """What --teacher-outputs takes -> numpy's name of such a number."""
 EXACT = "exact"
@@ -581,15 +583,6 @@ class Request:
             load_metrics(self.metric)
 
     @property
-    def augmentation(self) -> Augmentation | None:
-        """How training rows are multiplied; None where they are not."""
-        if not self.augment:
-            return None
-        from bench.data.augmentation import Augmentation
-
-        return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
-
-    @property
     def is_elsewhere(self) -> bool:
         """Whether the jobs are done on other machines, so that this one's cores, memory and
         accelerators set no limit."""
@@ -647,10 +640,7 @@ class Request:
         self._check_ranges()
         self._check_recipe()
         check_executor(self.executor, self.address, self.slurm, self.device)
-        if self.augmentation is not None:
-            self.augmentation.checked()
-        elif self.word_vectors is not None:
-            raise InputError("--word-vectors goes with --augment masked")
+        self._check_augmentation()
         # a file in the place of a folder would be found only when something is written
         for name in ("results", "reports"):
             folder = getattr(self, name)
@@ -703,6 +693,18 @@ class Request:
                 raise InputError(f"{name} {number}: should lie between {least} and {most:,}")
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
+
+    def _check_augmentation(self) -> None:
+        """Raises InputError where training rows cannot be multiplied as it is asked for."""
+        if self.augment and self.augment not in AUGMENTATIONS:
+            raise InputError(f"--augment {self.augment}: choose one of {', '.join(AUGMENTATIONS)}")
+        if self.word_vectors is not None and self.augment != MASKED:
+            raise InputError(
+                f"--word-vectors goes with --augment {MASKED}: only its rules ask for the nearest "
+                "words"
+            )
+        if self.augment and self.augment_times < 1:
+            raise InputError(f"--augment-times {self.augment_times}: should be at least 1")
 
     def _check_recipe(self) -> None:
         """Raises InputError where options of the training do not go together."""
