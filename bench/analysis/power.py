@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.errors import InputError, unknown
 from bench.record.known_tasks import GLUE
-from bench.request import parse_seeds
+from bench.request.text import parse_seeds
 from bench.stats.metrics import metric_of
 from bench.stats.power import (
     POWER,

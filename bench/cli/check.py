@@ -70,7 +70,7 @@ def check(
     from bench.data.own_tasks import names_of_typed
     from bench.files import write_atomically
     from bench.plan.spelling import ALL, parse_methods
-    from bench.request import parse_seeds
+    from bench.request.text import parse_seeds
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:

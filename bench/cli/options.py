@@ -13,7 +13,8 @@ from typing import Any, get_type_hints
 import typer
 
 from bench.errors import InputError
-from bench.request import Request, parse_numbers
+from bench.request import Request
+from bench.request.text import parse_numbers
 
 
 def option(default: Any, words: str, *names: str, **more: Any) -> Any:

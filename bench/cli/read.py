@@ -25,7 +25,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.request import EMBEDDED, TEACHERS
+from bench.request.choices import EMBEDDED, TEACHERS
 from bench.terminal import say, say_error, shown_json
 
 
@@ -169,7 +169,7 @@ def compare(
     from bench.analysis.mean_in_detail import sentences
     from bench.data.own_tasks import names_of_typed
     from bench.report.comparison import comparison_notes
-    from bench.request import parse_seeds
+    from bench.request.text import parse_seeds
     from bench.stats.power import POWER
     from bench.user_files import comma_separated
 

@@ -26,7 +26,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.request import SOURCES, TEACHERS
+from bench.request.choices import SOURCES, TEACHERS
 from bench.terminal import say, say_error
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def checked_request(**given: Any) -> Any:
     from bench.data.own_tasks import expand
     from bench.data.sources import source_for
     from bench.plan.spelling import check_names
-    from bench.request import AUTO, HUB
+    from bench.request.choices import AUTO, HUB
 
     request = request_from_options(**given).checked()
     check_names(request.methods)

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data.table_files import Split
-from bench.request import AUGMENTATIONS
+from bench.request.choices import AUGMENTATIONS
 
 P_REPLACED = 0.4
 CANDIDATES = 15

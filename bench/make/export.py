@@ -22,7 +22,7 @@ from bench.record.cell import CHECKPOINT, EMBEDDED_SHA256, POINTS_IN_8_BITS, TEA
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks
-from bench.request import SAMPLE
+from bench.request.choices import SAMPLE
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
 

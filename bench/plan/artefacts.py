@@ -30,7 +30,8 @@ from bench.record.recipe import (
     optimizers_of_stages,
     without_epochs,
 )
-from bench.request import FAST, Request
+from bench.request import Request
+from bench.request.choices import FAST
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ from typing import Any
 
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
-from bench.request import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE, Request
+from bench.request import Request
+from bench.request.choices import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE
 
 OFFLINE = {"data": SAMPLE, "teacher": EMBEDDED}
 """Field of a request -> what ``auto`` means where the hub is not within reach."""

@@ -38,7 +38,8 @@ from bench.plan.training_texts import training_texts
 from bench.record.cell import PLUS_INT8, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, made_by, state_of
 from bench.record.store import Store
-from bench.request import AUTO, FAST, SAMPLE, TF32, Request
+from bench.request import Request
+from bench.request.choices import AUTO, FAST, SAMPLE, TF32
 from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:

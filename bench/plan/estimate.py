@@ -33,7 +33,7 @@ from bench.plan.tasks import setup_of
 from bench.plan.training_texts import TrainingTexts
 from bench.record.cell import PREDICTIONS
 from bench.record.recipe import PAPER, Recipe
-from bench.request import SLURM, SLURM_JOBS
+from bench.request.choices import SLURM, SLURM_JOBS
 
 if TYPE_CHECKING:
     from bench.data.corpus import Corpus

@@ -14,7 +14,7 @@ from bench.data.own_tasks import expand
 from bench.errors import InputError, unknown
 from bench.plan.spelling import ALL, MethodRow, StageNumbers, parse_methods, parse_one
 from bench.record.cell import FINISHED, TEACHER, split_row
-from bench.request import NUMBERS
+from bench.request.choices import NUMBERS
 from bench.typed_files import TypedFile, checked
 from bench.user_files import comma_separated, toml_of
 

@@ -14,7 +14,7 @@ from bench import request as requests
 from bench.data.own_tasks import expand
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
-from bench.plan.spelling import PACE, defaults, method_class, spell
+from bench.plan.spelling import defaults, method_class, spell
 from bench.record.cell import (
     CHECKPOINT,
     EMBEDDED_NAME,
@@ -28,7 +28,8 @@ from bench.record.cell import (
 from bench.record.recipe import PAPER, Recipe
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, OWN, SAMPLE, data_facts
-from bench.request import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, Request
+from bench.request import Request
+from bench.request.choices import CHECKPOINT_OPTION_OF_RULE, EXACT, NUMBERS, PACE
 
 
 def spelling_of(cell: Cell) -> str:

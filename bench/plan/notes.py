@@ -13,7 +13,7 @@ from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import Planned, TaskPlan
 from bench.plan.tasks import share_cut
-from bench.request import SAMPLE
+from bench.request.choices import SAMPLE
 
 if TYPE_CHECKING:
     from bench.stats.metrics.metric import Metric

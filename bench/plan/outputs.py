@@ -14,7 +14,8 @@ from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import setup_of
 from bench.record.keys import SCHEMA, digest
-from bench.request import OUTPUT_FORMATS, Request
+from bench.request import Request
+from bench.request.choices import OUTPUT_FORMATS
 
 if TYPE_CHECKING:
     from methods.api import Stage, Taps

@@ -11,7 +11,7 @@ from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.progress import duration
 from bench.record.cell import PLUS_INT8
 from bench.record.recipe import ADAMW
-from bench.request import AUTO, TF32
+from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""

@@ -18,7 +18,8 @@ from bench.record.cell import Cell, Partner, Selection, split_row
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.record.task_facts import label_suffixes
-from bench.request import EPOCH_RULES, FAST, Request
+from bench.request import Request
+from bench.request.choices import EPOCH_RULES, FAST
 
 if TYPE_CHECKING:
     from methods.api import Stage

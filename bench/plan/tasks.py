@@ -16,7 +16,8 @@ from bench.plan.plan import TaskPlan
 from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
-from bench.request import EPOCH_RULES, Request, recipe_of
+from bench.request import Request, recipe_of
+from bench.request.choices import EPOCH_RULES
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.plan.from_record import is_own, source_options, typed_task
-from bench.plan.spelling import as_typed
 from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import ADAMW, Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, row_as_typed
 from bench.report.groups import ReportGroup
-from bench.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
+from bench.request.choices import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
+from bench.request.text import as_typed
 from bench.stats.own_metrics import reference_of
 
 Words = tuple[str, ...]

@@ -12,117 +12,44 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import InputError, unknown
+from bench.errors import InputError
 from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
-from bench.user_files import comma_separated
+from bench.request.choices import (
+    AUGMENTATIONS,
+    AUTO,
+    CLUSTER,
+    EPOCH_RULES,
+    EXACT,
+    EXECUTORS,
+    FAST,
+    IF_HUB,
+    KERNELS,
+    LOCAL,
+    MASKED,
+    NUMBERS,
+    OUTPUT_FORMATS,
+    PACKAGES,
+    PRECISIONS,
+    PROCESSES,
+    RAY,
+    RECIPES,
+    SAMPLE,
+    SETUP,
+    SLURM,
+    SLURM_MINUTES,
+    SLURM_PARAMETERS,
+    SOURCES,
+    TEACHERS,
+    WHOLE_NUMBERS,
+)
+from bench.request.text import as_typed, parse_jobs, parse_numbers, parse_seeds, parse_slurm
 
 if TYPE_CHECKING:
     from bench.record.cell import Search
 
-PROCESSES = "processes"
-RAY = "ray"
-SLURM = "slurm"
-EXECUTORS = (PROCESSES, RAY, SLURM)
-PACKAGES = {RAY: "ray", SLURM: "submitit"}
-"""Executor -> the package that it needs; the extra has the executor's name."""
-CLUSTER = "cluster"
-LOCAL = "local"
-"""``--slurm cluster=local`` starts the jobs on this machine, without Slurm."""
-SETUP = "setup"
-"""``--slurm setup=FILE``: lines of shell that every job of Slurm runs first, as ``module load
-cuda``."""
-SBATCH = "sbatch."
-"""``--slurm sbatch.licenses=NAME``: any other option of sbatch."""
-SLURM_PARAMETERS = (
-    CLUSTER,
-    "account",
-    "constraint",
-    "exclude",
-    "gres",
-    "partition",
-    "qos",
-    "reservation",
-    SETUP,
-    "time",
-)
-"""What ``--slurm`` takes: time in minutes, the file of :data:`SETUP`, the others as sbatch has
-them."""
-SLURM_MINUTES = 24 * 60
-"""How long a job of Slurm may take unless ``--slurm time=`` says else; chosen by hand."""
-SLURM_JOBS = 100
-"""How many jobs are in Slurm's queue at a time where nobody says a number; chosen by hand."""
-EPOCH_RULES = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
-"""What --checkpoint takes -> the rule of selection in a cell."""
-CHECKPOINT_OPTION_OF_RULE = {rule: option for option, rule in EPOCH_RULES.items()}
-TF32 = "tf32"
-PRECISIONS = ("fp32", TF32, "bf16")
-RECIPES = ("common", "paper")
-MASKED = "masked"
-AUGMENTATIONS = (MASKED, "rules")
-"""Ways to make further training rows; the place of one is a part of what seeds it."""
-OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
-"""What --teacher-outputs takes -> numpy's name of such a number."""
-EXACT = "exact"
-FAST = "fast"
-KERNELS = (EXACT, FAST)
-NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096), "micro_batch": (1, 4096)}
-"""Numbers of the students' recipe that a request may set -> the least and the most. A teacher
-keeps the recipe's."""
-WHOLE_NUMBERS = ("max_train_rows", "corpus_tokens", "augment_times", "threads", "jobs")
-"""Fields of a request that are whole numbers, or None."""
-DIGITS = 9
-"""Digits of a whole number that somebody types, at most."""
-AUTO = "auto"
-EMBEDDED = "embedded"
-HUB = "hub"
-SAMPLE = "sample"
-HUB_TEACHER = "bert-base-uncased"
 PUBLIC_TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
 """What pre-training reads where the data are real and nobody names a text."""
-SOURCES = (
-    "Where the examples come from: hub; sample (generated sentences); or a folder with "
-    "<task>/<split>-00000-of-00001.parquet."
-)
-TEACHERS = (
-    "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model "
-    "from a package)."
-)
-IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
-
-
-def named_values(
-    option: str, texts: Iterable[str], known: Iterable[str], example: str
-) -> tuple[tuple[str, str], ...]:
-    """``["partition=gpu", "time=120"]`` -> (name, value), in alphabetical order.
-
-    Raises:
-        InputError: not NAME=VALUE, a name that is not known, or one given twice.
-    """
-    values: dict[str, str] = {}
-    for text in texts:
-        name, _, value = (word.strip() for word in text.partition("="))
-        if not value:
-            raise InputError(f"{option} {text}: give {example}")
-        if name not in known:
-            raise unknown(f"name of {option}", name, list(known))
-        if name in values:
-            raise InputError(f"{option} {text}: {name} is given twice")
-        values[name] = value
-    return tuple(sorted(values.items()))
-
-
-def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
-    """``"partition=gpu,time=120"`` -> parameters of a request.
-
-    Raises:
-        InputError: as :func:`named_values`.
-    """
-    texts = comma_separated(text)
-    names = [text.partition("=")[0].strip() for text in texts]
-    further = [name for name in names if name.startswith(SBATCH)]
-    example = "NAME=VALUE, like partition=gpu,time=120"
-    return named_values("--slurm", texts, (*SLURM_PARAMETERS, *further), example)
 
 
 def check_executor(
@@ -169,35 +96,6 @@ def _check_slurm(parameters: dict[str, str]) -> None:
             f"--slurm {SETUP}={setup}: no such file; it has the lines of shell that each job runs "
             "first"
         )
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
-
-
-def parse_jobs(text: str) -> int:
-    """``auto`` is 0."""
-    if text == AUTO:
-        return 0
-    if not text.isdecimal() or len(text) > DIGITS or int(text) == 0:
-        raise InputError(f"--jobs {text}: give a whole number from 1 on, or auto")
-    return int(text)
-
-
-def parse_numbers(texts: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
-    """``["batch_size=8"]`` -> numbers of a request, in alphabetical order.
-
-    Raises:
-        InputError: not NAME=NUMBER, a name that is not there, or one given twice.
-    """
-    given = named_values("--set", texts or (), NUMBERS, "NAME=NUMBER, like batch_size=16")
-    for name, value in given:
-        if not value.isdecimal() or len(value) > DIGITS:
-            raise InputError(f"--set {name}={value}: give NAME=NUMBER, like batch_size=16")
-    return tuple((name, int(value)) for name, value in given)
 
 
 def asks_no_hub(typed: bool | None) -> bool:
@@ -251,8 +149,6 @@ def _option(
 def _typed_words(option: Field[Any], value: Any) -> list[str]:
     """How the option of a field is typed with this value; no words for one that is off or has
     none."""
-    from bench.plan.spelling import as_typed  # what --help does not need
-
     facts = option.metadata
     name = facts["names"][0] if facts["names"] else _typed_option(option.name)
     name = name.partition("/")[0]

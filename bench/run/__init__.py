@@ -27,7 +27,8 @@ from bench.record.cell_locks import CellLocks
 from bench.record.rescored import rescored
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
-from bench.request import RAY, SAMPLE, SLURM, Request
+from bench.request import Request
+from bench.request.choices import RAY, SAMPLE, SLURM
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
 from bench.run.track import check_tracker, track

@@ -40,7 +40,8 @@ from bench.report.render import to_csv
 from bench.report.resampled import resample
 from bench.report.tables.registry import draw_means
 from bench.report.write import write_groups
-from bench.request import EMBEDDED, SAMPLE, Request
+from bench.request import Request
+from bench.request.choices import EMBEDDED, SAMPLE
 from bench.run import Outcome
 from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics

@@ -21,7 +21,8 @@ from bench.record.task_facts import data_facts
 from bench.report.experiment import PaperTable, write_experiment
 from bench.report.published import PrintedRow, numbers_in, printed_cells, published
 from bench.report.tables.quoted import Quotation
-from bench.request import AUTO, HUB, Request
+from bench.request import Request
+from bench.request.choices import AUTO, HUB
 from bench.run import Outcome, agree
 from bench.user_files import comma_separated
 from bench.workflows.run import joined, run

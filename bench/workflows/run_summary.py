@@ -20,7 +20,8 @@ from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
 from bench.report.tables.leaderboard import summary
 from bench.report.tables.parts import listed
-from bench.request import HUB, HUB_TEACHER, Request
+from bench.request import Request
+from bench.request.choices import HUB, HUB_TEACHER
 
 TERMINAL = 100
 """Characters of a line in a terminal."""

@@ -12,7 +12,7 @@ from bench.errors import InputError
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, SpeedRecord, write_speed
-from bench.request import AUTO
+from bench.request.choices import AUTO
 from bench.stats.ratios import FEWEST_ROUNDS
 
 if TYPE_CHECKING:

@@ -33,7 +33,8 @@ from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
 from bench.plan.spelling import parse_rows
 from bench.report.write import names_in
-from bench.request import Request, parse_jobs, parse_numbers, parse_seeds
+from bench.request import Request
+from bench.request.text import parse_jobs, parse_numbers, parse_seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 RELAXED = settings(
