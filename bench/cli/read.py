@@ -8,7 +8,6 @@ from typing import Any
 import typer
 
 from bench.cli.options import (
-    AS_RECORDED,
     LATEX,
     METHODS,
     METRIC,
@@ -25,6 +24,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
+from bench.request import AS_RECORDED
 from bench.request.choices import EMBEDDED, TEACHERS
 from bench.terminal import say, say_error, shown_json
 
@@ -511,7 +511,7 @@ def profile(
 )
 @with_request_options(
     without=f"seeds reports rerun_stale yes jobs executor address slurm {OF_RUN}",
-    **AS_RECORDED,
+    as_recorded=AS_RECORDED,
     data="sample",
     teacher="embedded",
 )
@@ -532,7 +532,7 @@ def why(
     from bench.workflows import why as workflow
 
     quiet()
-    typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
+    typed = {name for name in AS_RECORDED if given.get(name) not in (None, [])}
     asked = {
         name: value for name, value in given.items() if name not in AS_RECORDED or name in typed
     }

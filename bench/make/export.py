@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +18,14 @@ from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
 from bench.make.teacher import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
-from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
-from bench.record.cell import CHECKPOINT, EMBEDDED_SHA256, POINTS_IN_8_BITS, TEACHER
+from bench.record.cell import CHECKPOINT, EMBEDDED_SHA256, POINTS_IN_8_BITS, TEACHER, Cell
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks
+from bench.request import Request
 from bench.request.choices import SAMPLE
+from bench.request.recorded import Recorded, task_as_typed
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
 
@@ -372,3 +375,11 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
     again = f"{SCORE_AGAIN}: `{scoring_again(cell)}`"
     lines += [f"{again}, where folders and files are named by the last part of their path."]
     return "\n".join(lines) + "\n"
+
+
+def scoring_again(cell: Cell) -> str:
+    """The command that scores what a cell has trained, kept as a folder; its place is left open."""
+    asked = replace(Request.of(Recorded(cell)), methods=f"{CHECKPOINT}:THIS-FOLDER")
+    # of a student of several tasks the one that was scored
+    asked = replace(asked, tasks=task_as_typed(cell.tasks[0], [cell]))
+    return shlex.join(asked.command("run", ["methods", "tasks", "data", "teacher"]))

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError
 from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
+from bench.request import recorded
 from bench.request.choices import (
     AUGMENTATIONS,
     AUTO,
@@ -47,6 +48,7 @@ from bench.request.text import as_typed, parse_jobs, parse_numbers, parse_seeds,
 
 if TYPE_CHECKING:
     from bench.record.cell import Search
+    from bench.request.recorded import Recorded
 
 PUBLIC_TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
 """What pre-training reads where the data are real and nobody names a text."""
@@ -122,7 +124,8 @@ def _option(
     *names: str,
     typed: Any = None,
     run: bool = False,
-    recorded: bool = False,
+    recorded: Callable[[Recorded], Any] | None = None,
+    by_name: bool = False,
     **more: Any,
 ) -> Any:
     """A field with its option.
@@ -132,7 +135,9 @@ def _option(
         typed: type and default of what is typed, where they are others; the ``callback`` makes the
             field's value of it.
         run: whether the option is of `run` alone.
-        recorded: whether a record says it, so that a verb about a record need not be told.
+        recorded: what a record states of it, if records do.
+        by_name: whether that is the name of a file or of a machine's part, which the reader of a
+            record has elsewhere: a verb about a record has to be told.
         more: of typer.Option.
     """
     facts = {
@@ -141,6 +146,7 @@ def _option(
         "typed": typed,
         "run": run,
         "recorded": recorded,
+        "by_name": by_name,
         "more": more,
     }
     return field(default=default, metadata=facts)
@@ -196,14 +202,14 @@ class Request:
         "(name:setting=value), dropped losses (name:-term) or its ablation rows (name:ablate); "
         "+int8 behind it scores it in 8 bits too. `list` shows the names. checkpoint:FOLDER and "
         "predictions:FOLDER are finished: they are scored, not trained.",
-        recorded=True,
+        recorded=recorded.row,
     )
     tasks: str = _option(
         "glue",
         "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with "
         "the same, or a FILE.toml.",
-        recorded=True,
+        recorded=recorded.tasks,
     )
     metric: tuple[str, ...] = _option(
         (),
@@ -215,13 +221,26 @@ class Request:
         metavar="MODULE:NAME",
         typed=(list[str] | None, None),
         show_default=False,
+        recorded=recorded.metric,
+        by_name=True,
     )
     seeds: tuple[int, ...] = _option(
-        (0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds
+        (0,),
+        "Seeds of the students, for example 0,1,2.",
+        typed=(str, "0"),
+        callback=parse_seeds,
+        recorded=recorded.seeds,
     )
     # examples and teacher, and where results are kept
-    data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
-    teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
+    data: str = _option(
+        AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.", recorded=recorded.data, by_name=True
+    )
+    teacher: str = _option(
+        AUTO,
+        f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.",
+        recorded=recorded.teacher,
+        by_name=True,
+    )
     results: Path = _option(Path("results/runs"), "Folder of the records.")
     reports: Path = _option(
         None,
@@ -234,7 +253,7 @@ class Request:
         "common",
         "common: the same epochs, batch size and shape of the schedule for all methods. "
         "paper: the numbers of each method's paper.",
-        recorded=True,
+        recorded=recorded.recipe,
     )
     numbers: tuple[tuple[str, int], ...] = _option(
         (),
@@ -245,7 +264,7 @@ class Request:
         "--set",
         metavar="NAME=NUMBER",
         typed=(list[str] | None, None),
-        recorded=True,
+        recorded=recorded.numbers,
     )
     optimizer: str | None = _option(
         None,
@@ -253,13 +272,13 @@ class Request:
         "recipe were chosen with the first one; pace= in a row multiplies them. It goes with the "
         "common recipe only: a paper's recipe names its own optimisers.",
         show_default="adamw",
-        recorded=True,
+        recorded=recorded.optimizer,
     )
     precision: str = _option(
         "fp32",
         "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or "
         "bf16.",
-        recorded=True,
+        recorded=recorded.precision,
     )
     # how that is computed
     teacher_outputs: str = _option(
@@ -268,7 +287,7 @@ class Request:
         "in every epoch. Without the option the teacher's forward pass runs in every step.",
         metavar="FORMAT",
         show_default=False,
-        recorded=True,
+        recorded=recorded.teacher_outputs,
     )
     teacher_outputs_limit: float = _option(
         20.0, "The largest such file, in gigabytes for each task.", metavar="GB"
@@ -277,21 +296,26 @@ class Request:
         EXACT,
         "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the "
         "last digits differ. Results with fast have keys and row names of their own.",
-        recorded=True,
+        recorded=recorded.kernels,
     )
-    device: str = _option("auto", "Device to compute on: auto, cpu, cuda, mps ...")
+    device: str = _option(
+        "auto",
+        "Device to compute on: auto, cpu, cuda, mps ...",
+        recorded=recorded.device,
+        by_name=True,
+    )
     deterministic: bool = _option(
         False,
         "On a GPU, use only kernels that give the same bits each time: slower. It is part of a "
         "result's key. On a CPU the bits are the same without it.",
-        recorded=True,
+        recorded=recorded.deterministic,
     )
     # how much is trained on
     max_train_rows: int | None = _option(
         None,
         "Train on at most this many examples. They are drawn once, and are the same for every row "
         "and seed.",
-        recorded=True,
+        recorded=recorded.max_train_rows,
     )
     epochs: float | None = _option(
         None,
@@ -299,7 +323,7 @@ class Request:
         "preparatory ones. It goes with the common recipe only: a paper's recipe has its own "
         "number of epochs.",
         show_default="3",
-        recorded=True,
+        recorded=recorded.epochs,
     )
     corpus: tuple[str, ...] = _option(
         (),
@@ -310,6 +334,8 @@ class Request:
         typed=(list[str] | None, None),
         show_default="the training texts of your own tasks; else sample with sample data, or "
         f"{PUBLIC_TEXT}",
+        recorded=recorded.corpus,
+        by_name=True,
     )
     corpus_tokens: int | None = _option(
         None,
@@ -317,6 +343,7 @@ class Request:
         "repeated.",
         show_default="4,000,000; 100,000 with generated sentences, 40,000 where auto chose them; "
         "of your own tasks' texts three passes, at most 4,000,000",
+        recorded=recorded.corpus_tokens,
     )
     # further training rows
     augment: str = _option(
@@ -324,16 +351,20 @@ class Request:
         "Make more training examples for the students. masked: a masked language model replaces "
         "words (Jiao et al. 2020). rules: words are hidden or replaced by rules (Tang et al. "
         "2019).",
-        recorded=True,
+        recorded=recorded.augment,
     )
     augment_times: int = _option(
-        10, "At most this many new examples for each training example.", recorded=True
+        10,
+        "At most this many new examples for each training example.",
+        recorded=recorded.augment_times,
     )
     word_vectors: Path | None = _option(
         None,
         "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
         "teacher's own embeddings are used.",
         metavar="FILE",
+        recorded=recorded.word_vectors,
+        by_name=True,
     )
     # which epoch is scored
     checkpoint: str = _option(
@@ -341,7 +372,7 @@ class Request:
         "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the "
         "examples that are scored; the report says so. best-on-half: chosen on one half of these "
         "examples, scored on the other half.",
-        recorded=True,
+        recorded=recorded.checkpoint,
     )
     # where and how many at a time
     threads: int = _option(
@@ -349,7 +380,7 @@ class Request:
         "CPU threads of each job. Results with different numbers of threads have different keys.",
         show_default="1, or 2 with --jobs 1",
         typed=(int | None, None),
-        recorded=True,
+        recorded=recorded.threads,
     )
     jobs: int = _option(
         1,
@@ -493,6 +524,20 @@ class Request:
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
         return () if asked == (SAMPLE,) else asked
 
+    @classmethod
+    def of(cls, told: Recorded) -> Request:
+        """The request that asks for one cell, as its record states it.
+
+        Files and folders have the names that the record knows, without their place.
+        """
+        stated = {}
+        for option in fields(cls):
+            if option.metadata and option.metadata["recorded"]:
+                value = option.metadata["recorded"](told)
+                if value is not None:
+                    stated[option.name] = value
+        return cls(**stated)
+
     def command(self, verb: str = "run", names: Sequence[str] = ()) -> list[str]:
         """The words of the command that asks for this request.
 
@@ -500,29 +545,29 @@ class Request:
             names: of the fields that are typed, in this order; without them all whose values are
                 not what the command line takes where nobody types them.
         """
-        options = {each.name: each for each in fields(self) if each.metadata}
         words = ["python", "-m", "bench", verb]
         if not self.methods:
             words += ["--only", "teachers"]
-        for name in names or options:
-            typed = _typed_words(options[name], getattr(self, name))
-            if names or not self._is_usual(name, typed):
-                words += typed
+        options = [each.name for each in fields(self) if each.metadata]
+        return words + self.typed(names or [name for name in options if not self.is_usual(name)])
+
+    def typed(self, names: Iterable[str]) -> list[str]:
+        """The words of the options of these fields; none of one that is off or has no value."""
+        options = {each.name: each for each in fields(self)}
+        words = []
+        for name in names:
+            words += _typed_words(options[name], getattr(self, name))
         return words
 
-    def _is_usual(self, name: str, typed: list[str]) -> bool:
-        """Whether the command line takes the same value of a field where nobody types it.
-
-        Args:
-            typed: the words of the field's option.
-        """
+    def is_usual(self, name: str) -> bool:
+        """Whether the command line takes the same value of a field where nobody types it."""
         if name == "reports":
             return self.reports == reports_of(self.results)
         option = next(each for each in fields(self) if each.name == name)
         usual = option.default
         if option.metadata["typed"]:
             _, usual = option.metadata["typed"]
-        return typed == _typed_words(option, usual)
+        return self.typed([name]) == _typed_words(option, usual)
 
     def checked(self) -> Request:
         """This request itself.
@@ -622,6 +667,14 @@ class Request:
 def _typed_option(name: str) -> str:
     """How the option of a field is typed."""
     return f"--{name.replace('_', '-')}"
+
+
+RECORDED = tuple(each.name for each in fields(Request) if each.metadata.get("recorded"))
+"""Options that records state."""
+AS_RECORDED = tuple(
+    each.name for each in fields(Request) if each.name in RECORDED and not each.metadata["by_name"]
+)
+"""Those of them that a verb about a record need not be told."""
 
 
 def recipe_of(

@@ -66,7 +66,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
         lines += _for_a_real_answer(group, kept, request)
     elif pair := _two_to_compare(group, kept, cells):
         words = ["python", "-m", "bench", "compare", *pair, "--results", str(request.results)]
-        words += own_metrics(group)
+        words += replace(request, metric=own_metrics(group)).typed(["metric"])
         lines.append(f"next: {shlex.join(words)}")
     return "\n".join(lines)
 
