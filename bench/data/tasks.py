@@ -6,7 +6,6 @@ What their records state of them is :mod:`bench.record.known_tasks`.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from bench.data.example_files import files_of, shared_files
 from bench.errors import InputError, nearest, unknown
 from bench.record.known_tasks import GROUPS
 from bench.record.known_tasks import KNOWN as KNOWN_TASKS
-from bench.record.task_facts import TaskFacts
+from bench.record.task_facts import ENDING, TaskFacts
 from bench.typed_files import TypedFile, checked
 from bench.user_files import toml_of
 
@@ -221,10 +220,11 @@ def free_name(name: str) -> str:
     """
     if not is_name(name):
         raise ValueError(f"{name!r} should be letters, digits, - and _")
-    ending = re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name)
+    known = ENDING.fullmatch(name)
+    ending = name.removeprefix(known["base"]) if known else ""
     if ending:
         raise ValueError(
-            f"{name!r}: names of records end with {ending[0]!r} for what was done with the data; "
+            f"{name!r}: names of records end with {ending!r} for what was done with the data; "
             "choose another end"
         )
     if name in KNOWN or name in GROUPS:

@@ -16,6 +16,7 @@ from bench.plan.plan import TaskPlan
 from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
+from bench.record.task_facts import Augmented, augmented_slug
 from bench.request import Request, recipe_of
 from bench.request.choices import EPOCH_RULES
 
@@ -360,11 +361,13 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
     name = (
         f"{task.unaugmented_data.name}, augmented {augmentation.times} times by {augmentation.kind}"
     )
-    slug = f"{task.unaugmented_data.slug}-{augmentation.kind}-augmented-{augmentation.times}"
+    vectors = ""
     if augmentation.vectors is not None:
         identity["vectors"] = sha256_of(augmentation.vectors)
-        name += f" with {augmentation.vectors.name}"
-        slug += f"-with-{augmentation.vectors.name}"
+        vectors = augmentation.vectors.name
+        name += f" with {vectors}"
+    made = Augmented(augmentation.kind, augmentation.times, vectors)
+    slug = augmented_slug(task.unaugmented_data.slug, made)
     task.augmentation_identity = identity
     # students are trained on other data than the teacher
     augmented = {"name": name, "slug": slug, "train": digest(identity)}

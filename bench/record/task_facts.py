@@ -59,18 +59,45 @@ class DataFacts(NamedTuple):
     """whether half of the development rows choose the epoch and the other half is scored"""
 
 
+def held_back_slug(slug: str, draw: int) -> str:
+    """The short name of examples of which a tenth of the training rows is scored.
+
+    Args:
+        draw: which tenth.
+    """
+    return f"{slug}-held-back-{draw}" if draw else f"{slug}-held-back"
+
+
+def half_dev_slug(slug: str) -> str:
+    """The short name of examples of which half of the development rows choose the epoch."""
+    return f"{slug}-half-dev"
+
+
+def augmented_slug(slug: str, augmented: Augmented) -> str:
+    """The short name of examples with further training rows."""
+    made = f"{slug}-{augmented.kind}-augmented-{augmented.times}"
+    return f"{made}-with-{augmented.vectors}" if augmented.vectors else made
+
+
+ENDING = re.compile(
+    r"(?P<base>.*?)"
+    r"(?P<held_back>-held-back(?:-(?P<draw>\d+))?)?"
+    r"(?P<half_dev>-half-dev)?"
+    r"(?:-(?P<kind>masked|rules)-augmented-(?P<times>\d+)(?:-with-(?P<vectors>.+))?)?",
+    re.DOTALL,
+)
+"""A short name, and what these three functions add to it, in the order in which a plan adds it."""
+
+
 @cache
 def data_facts(slug: str) -> DataFacts:
     """The facts behind the short name of a data source: records have the name and no fields for its parts.
 
     A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of one's own cannot have such a name.
     """
-    # in the order in which a plan adds them
-    base, held_back, half_dev, kind, times, vectors = re.fullmatch(
-        r"(.*?)(-held-back(?:-\d+)?)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?",
-        slug,
-        re.DOTALL,
-    ).groups()  # type: ignore[union-attr]
+    parts = ENDING.fullmatch(slug)
+    assert parts is not None, "its first part takes any text"
+    base = parts["base"]
     kinds = {
         "own": OWN,
         "sample": SAMPLE,
@@ -78,14 +105,17 @@ def data_facts(slug: str) -> DataFacts:
         "glue": HUB if base == "glue-hub" else FOLDER,
     }
     source = kinds.get(base.partition("-")[0], FOLDER)
+    augmented = None
+    if parts["kind"]:
+        augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
     return DataFacts(
         source,
         base.removeprefix("folder-") if source == FOLDER else "",
-        base + (held_back or "") + (half_dev or ""),
-        Augmented(kind, int(times), vectors or "") if kind else None,
-        bool(held_back),
-        int((held_back or "").removeprefix("-held-back").removeprefix("-") or 0),
-        bool(half_dev),
+        base + (parts["held_back"] or "") + (parts["half_dev"] or ""),
+        augmented,
+        bool(parts["held_back"]),
+        int(parts["draw"] or 0),
+        bool(parts["half_dev"]),
     )
 
 
