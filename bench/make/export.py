@@ -19,7 +19,8 @@ from bench.files import folder_in_place_of, slug
 from bench.make.teacher import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
 from bench.plan.plan import TaskPlan
-from bench.record.cell import CHECKPOINT, EMBEDDED_SHA256, POINTS_IN_8_BITS, TEACHER, Cell
+from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER, Cell
+from bench.record.known_teachers import EMBEDDED_SHA256
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks

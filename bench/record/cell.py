@@ -69,11 +69,6 @@ class DataIdentity(Frozen):
     """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
 
 
-EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Name, and sha256 of the weights, of the small teacher that a package brings."""
-
-
 class TeacherIdentity(Frozen):
     """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was made of them."""
 

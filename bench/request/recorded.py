@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.recipe import PAPER, Recipe
 from bench.request.choices import (
     CHECKPOINT_OPTION_OF_RULE,
@@ -125,8 +126,6 @@ def data(told: Recorded) -> str:
 def teacher(told: Recorded) -> str:
     """The teacher's name; the embedded one is known by its weights, since a folder may have any
     name."""
-    from bench.record.cell import EMBEDDED_NAME, EMBEDDED_SHA256
-
     named = told.cell.teacher
     is_embedded = (named.name, named.base) == (EMBEDDED_NAME, EMBEDDED_SHA256)
     return EMBEDDED if is_embedded else named.name
