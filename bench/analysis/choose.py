@@ -13,9 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, NothingMeasured
-from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import (
     CHECKPOINT,
     FINISHED,
@@ -26,11 +24,12 @@ from bench.record.cell import (
     POINTS_IN_8_BITS,
     TEACHER,
 )
+from bench.record.known_tasks import recorded_tasks
 from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
 from bench.record.schema import Sizes
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.record.task_facts import recorded_names
+from bench.record.task_facts import OWN, data_facts, recorded_names
 from bench.report.comparison import (
     NOT_SIGNIFICANT,
     TOO_FEW_SEEDS,
@@ -55,6 +54,8 @@ from bench.report.resampled import (
 )
 from bench.report.tables.retention import Share, ends_of, mean_share, share_of
 from bench.report.write import add_speed
+from bench.request import Request
+from bench.request.recorded import Recorded
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
@@ -753,10 +754,11 @@ def _exports(
         if cell.method not in FINISHED or record.point in POINTS_IN_8_BITS:
             words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}"]
             words += ["--results", str(store.root)]
-            if is_own(cell.data.slug):
-                words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])]
+            asked = Request.of(Recorded(cell))
+            if data_facts(cell.data.slug).source == OWN:
+                words += asked.typed(["tasks"])
             words += ["--format", ONNX_INT8] if record.point in POINTS_IN_8_BITS else []
             words += ["--from", "FOLDER"] if cell.method == CHECKPOINT else []
-            words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
+            words += asked.typed(["data", "teacher"])
             commands.insert(0, f"python -m bench {shlex.join(words)}")
     return commands

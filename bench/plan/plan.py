@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.cache import Slot
 from bench.errors import InputError
-from bench.plan.request import Request
 from bench.plan.spelling import MethodRow, parse_rows
 from bench.progress import duration
 from bench.record.cell import (
@@ -31,6 +30,7 @@ from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, studen
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import Recipe
 from bench.record.task_facts import shown_task
+from bench.request import Request
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bench.data.checkpoints import PUBLIC_WEIGHTS
 from bench.data.columns import described
 from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
-from bench.plan.request import AUTO, TF32
 from bench.progress import duration
 from bench.record.cell import PLUS_INT8
+from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import SAMPLE, data_facts
+from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""

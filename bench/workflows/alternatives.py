@@ -26,7 +26,6 @@ from bench.make.linear import NAME, LinearModel, lines_that_use_it, load, write_
 from bench.measure.backends import INT8, ONNX, check_backends
 from bench.plan.build import build
 from bench.plan.plan import Plan, TaskPlan
-from bench.plan.request import EMBEDDED, SAMPLE, Request
 from bench.plan.spelling import parse_methods
 from bench.plan.student_cells import check_row
 from bench.plan.untrained import graph_problem
@@ -41,6 +40,8 @@ from bench.report.render import to_csv
 from bench.report.resampled import resample
 from bench.report.tables.registry import draw_means
 from bench.report.write import write_groups
+from bench.request import Request
+from bench.request.choices import EMBEDDED, SAMPLE
 from bench.run import Outcome
 from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics
