@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.answer import SHARE, Answer, in_megabytes
+from bench.analysis.answer import SHARE, Answer, busy_titles, in_megabytes
 from bench.analysis.choice_in_words import bound_lines
 from bench.analysis.choose import Choice
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
@@ -72,7 +72,7 @@ def page(
     ]
     sections = [
         Section("", [answer.sentence if answer else NO_ROW]),
-        Section("Sheet", points=_notes(session), tables=[sheet]),
+        Section("Sheet", points=_notes(session), tables=[busy_titles(sheet, group)]),
         Section(
             "Left out",
             bound_lines(choice),
@@ -97,7 +97,7 @@ def _notes(session: SpeedRecord) -> list[str]:
         "the first score has a 95 % interval: over examples, and over seeds where there are several",
         "changed: predictions that are not the teacher's",
         f"p50 and p95: the median and the {100 * SHARE:.0f} % quantile of one call",
-        "a row in 8 bits is timed in ONNX Runtime; a linear model in numpy, with one thread",
+        "a row in 8 bits is timed in ONNX Runtime",
     ]
     if first is not None:
         notes.append(f"milliseconds: batch {first.batch}, length {first.length}, on {machine}")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 import methods
-from bench.analysis.answer import Answer, Tried, answer, in_megabytes, sheet
+from bench.analysis.answer import Answer, Tried, answer, in_megabytes, sheet, with_busy_cores
 from bench.analysis.answer_page import Taken, page
 from bench.analysis.choose import LIMITS, Candidate, Choice, checked_limits, choose
 from bench.data.own_tasks import expand, is_own, typed_tasks
@@ -473,7 +473,7 @@ def _written(
     folder = outcome.plan.request.reports / slug(task)
     body = page(task, choice, found, table, session, taken, said, [_command(question)])
     write_atomically(folder / "answer.md", body)
-    write_atomically(folder / "answer.csv", to_csv(table).encode())
+    write_atomically(folder / "answer.csv", to_csv(with_busy_cores(table, session)).encode())
     return Answered(outcome, choice, found, taken, folder / "answer.md", folder / "answer.csv")
 
 
