@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.analysis.choose import EXACT, RETAINED, Candidate, Choice, cheapness
+from bench.analysis.candidates import Candidate
+from bench.analysis.choose import EXACT, Choice, cheapness
+from bench.analysis.limits import RETAINED
 from bench.record.cell import ONNX_INT8, PLUS_INT8, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
