@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,32 +55,34 @@ def page(
     session: SpeedRecord,
     taken: Taken | None,
     said: Sequence[str],
-    commands: Sequence[str],
+    untried: Mapping[str, str],
+    command: str,
 ) -> bytes:
     """The page as Markdown.
 
     Args:
         choice: its group has the resampled answers.
-        said: sentences on the plan: how many seeds, what was left out.
-        commands: what was typed.
+        said: sentences on the plan: how many seeds, which limits.
+        untried: row -> why it was not trained.
+        command: what was typed.
     """
     group = choice.group
-    suspects = [
-        f"suspect: {group.called(row.label)}, {what}"
-        for row in choice.candidates
-        for what in row.suspect
-    ]
+    left_out = [f"{row}: not trained, because {why}" for row, why in untried.items()]
+    for row, why in choice.left_out.items():
+        # an earlier run may have trained it
+        if row not in untried:
+            left_out.append(f"{group.called(row)}: {why}")
+    suspects = []
+    for candidate in choice.candidates:
+        name = group.called(candidate.label)
+        suspects += [f"suspect: {name}, {what}" for what in candidate.suspect]
     sections = [
         Section("", [answer.sentence if answer else NO_ROW]),
         Section("Sheet", points=_notes(session), tables=[busy_titles(sheet, group)]),
-        Section(
-            "Left out",
-            bound_lines(choice),
-            [f"{group.called(row)}: {why}" for row, why in choice.left_out.items()],
-        ),
+        Section("Left out", bound_lines(choice), left_out),
         Section("F1 by class", tables=list(f1_by_class(group))),
         Section("How sure", points=[*_how_sure(answer), *said, *suspects, *warnings(group)]),
-        Section("Command", commands=commands),
+        Section("Command", commands=[command]),
     ]
     text = to_page(f"What to do with the teacher of {task}", sections).decode()
     if taken is not None:

@@ -100,6 +100,20 @@ class LinearModel:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """A fitted model whose folder is written.
+
+    Attributes:
+        seconds: that fitting it took.
+        about: its size, as its folder states it.
+    """
+
+    model: LinearModel
+    seconds: float
+    about: About
+
+
 def load(file: Path) -> LinearModel:
     """The model of a file that :meth:`LinearModel.save` wrote."""
     with np.load(file, allow_pickle=False) as arrays:
@@ -222,9 +236,9 @@ def _of_all_classes(logistic: object, count: int) -> tuple[np.ndarray, np.ndarra
 
 def write_baseline(
     folder: Path, task: Task, train: Split, evaluation: Mapping[str, Split]
-) -> tuple[LinearModel, float]:
+) -> Baseline:
     """Fit the model and write its folder: its file, and its answers as ``predictions:FOLDER``
-    takes them, with its size. Returns the model, and the seconds that fitting it took.
+    takes them, with its size.
 
     Args:
         folder: what it is called is the row's name.
@@ -257,7 +271,7 @@ def write_baseline(
         file_bytes=(folder / FILE).stat().st_size,
     )
     (folder / ABOUT).write_text(about.as_toml(), encoding="utf-8")
-    return model, seconds
+    return Baseline(model, seconds, about)
 
 
 def _table(task: Task, logits_NC: np.ndarray) -> str:

@@ -78,7 +78,7 @@ def latency_tables(record: SpeedRecord) -> list[Table]:
         return tables
     lines = [
         Line(
-            f.system,
+            f.system if f.backend == "sdpa" else f"{f.system} in {f.backend}",
             [number(size / 1e6 if size is not None else None, form) for size, form in sizes],
         )
         for f in record.footprints

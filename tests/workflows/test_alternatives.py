@@ -17,7 +17,7 @@ from command import Command
 from transformers import AutoTokenizer, BertForSequenceClassification
 
 from bench.record.store import Store
-from bench.workflows import alternatives
+from bench.workflows import time_trained
 
 pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
@@ -28,7 +28,7 @@ LABELS = ("animal", "house", "river")
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(alternatives, "ROUNDS", 8)
+    monkeypatch.setattr(time_trained, "ROUNDS", 8)
     return Command(monkeypatch, capsys)
 
 
