@@ -213,7 +213,8 @@ def _size(row: Candidate) -> str:
 
 
 def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried]) -> Table:
-    """All rows that were tried, the best first: scores, disagreement, megabytes, milliseconds.
+    """All rows that were tried, the best first: scores, disagreement, megabytes, milliseconds and
+    the peak of memory.
 
     Titles are the same on every machine; :func:`busy_titles` marks those of a busy one.
     """
@@ -232,6 +233,8 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
         columns += [Column(R2_TITLE), Column(ERROR_TITLE)]
     columns += [Column("retention (%)", csv=INTERVAL), Column("changed (%)"), Column("MB")]
     columns += [Column(title, csv=MILLISECONDS, digits=6) for title in runtimes]
+    memory = _memory_columns(session)
+    columns += [Column(title) for title in memory]
 
     # a line for each row
     known = {row.label: row for row in choice.all_rows}
@@ -246,6 +249,8 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
         cells += _figures(known.get(label))
         for conditions in runtimes.values():
             cells.append(_milliseconds(session, records[0], conditions))
+        for backend in memory.values():
+            cells.append(_peak_memory(session, records[0], backend))
         lines.append(Line(name_of(group, label), cells, group.called(label), row=label))
     return Table("Sheet", columns, lines, file="sheet")
 
@@ -342,9 +347,8 @@ def _runtimes(session: SpeedRecord | None) -> dict[str, Conditions]:
 
 def _milliseconds(session: SpeedRecord | None, record: Record, conditions: Conditions) -> TableCell:
     """The median and the 95 % quantile of one batch; a dash where it was not timed."""
-    if record.row.endswith(PLUS_INT8):
-        backend = ONNX_INT8 if conditions.backend == "onnx" else ""
-        conditions = conditions.model_copy(update={"backend": backend})
+    backend = _opened_by(record, conditions.backend)
+    conditions = conditions.model_copy(update={"backend": backend})
     timing = session.timing_of(row_as_typed(record.cell), conditions) if session else None
     # a model with a runtime of its own has its time there alone
     if timing is None or not timing.seconds or timing.conditions != conditions:
@@ -352,3 +356,30 @@ def _milliseconds(session: SpeedRecord | None, record: Record, conditions: Condi
     p50 = 1000 * float(np.quantile(timing.seconds, 0.5))
     p95 = 1000 * float(np.quantile(timing.seconds, SHARE))
     return TableCell(f"{p50:.2f} / {p95:.2f}", value=p50, high=p95)
+
+
+def _opened_by(record: Record, backend: str) -> str:
+    """The backend that opens a row where the sheet has a column of another one; "" for none."""
+    if not record.row.endswith(PLUS_INT8):
+        return backend
+    return ONNX_INT8 if backend == "onnx" else ""
+
+
+def _memory_columns(session: SpeedRecord | None) -> dict[str, str]:
+    """A title for each runtime whose memory was measured -> its backend of fp32 rows."""
+    known = {each.backend for each in session.footprints} if session is not None else set()
+    titles = {}
+    for backend, called in RUNTIMES.items():
+        if backend in known:
+            titles[f"peak memory, {called} (MB)"] = backend
+    return titles
+
+
+def _peak_memory(session: SpeedRecord | None, record: Record, backend: str) -> TableCell:
+    """Megabytes of a process above what it had before; a dash where they were not measured."""
+    opened_by = _opened_by(record, backend)
+    for each in session.footprints if session is not None else ():
+        is_it = (each.system, each.backend) == (row_as_typed(record.cell), opened_by)
+        if is_it and each.peak_bytes is not None:
+            return number(each.peak_bytes / 1e6, ".0f")
+    return TableCell(DASH)
