@@ -136,7 +136,7 @@ class TaskPlan:
         split = self.source.load(self.task, wanted)
         if name == "train":
             fingerprint = planned.train
-            split = split.limited(planned.max_train_rows)
+            split = split.limited(planned.max_train_rows, self.task.draws_by_class)
             if self.scale is not None:
                 split = self.scale.of_split(split)
         else:
