@@ -135,7 +135,8 @@ def _strata(examples: Split, task: Task, digests: Sequence[bytes], parts: int) -
     if task.labels:
         return [int(code) for code in examples.labels]
     # of equal targets the digests decide, so that the order of the rows does not matter
-    order = sorted(range(len(examples)), key=lambda row: (examples.labels[row], digests[row]))  # type: ignore[index]
+    targets = examples.labels
+    order = sorted(range(len(examples)), key=lambda row: (targets[row], digests[row]))
     strata = np.empty(len(examples), dtype=int)
     strata[order] = np.arange(len(examples)) * min(STRATA, len(examples) // parts) // len(examples)
     return [int(stratum) for stratum in strata]
@@ -192,7 +193,8 @@ def _wanted(strata: Sequence[int], units: Sequence[_Unit], parts: int) -> dict[i
 
 
 def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int]) -> list[str]:
-    """What a plan says of the split: rows that stay together, and what classes lost by it."""
+    """The sentence of a plan about the split: rows that stay together, and what classes lost by
+    it."""
     lines = []
     texts = Counter(examples.texts)
     repeated = {text for text, count in texts.items() if count > 1}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from bench.data.checkpoints import PUBLIC_WEIGHTS
 from bench.data.columns import described
 from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
@@ -47,7 +48,7 @@ def describe(plan: Plan) -> str:
     # what is read, and how it is trained
     lines.append(f"  data: {', '.join(dict.fromkeys(task.data.name for task in plan.tasks))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
-    teachers = dict.fromkeys(f"{task.teacher.name}, {task.teacher.origin}" for task in plan.tasks)
+    teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
     lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
@@ -83,6 +84,15 @@ def _recipe(plan: Plan) -> str:
             optimizers[f"{planned.cell.label} {stage} {name}"] = None
     threads = f"{request.threads} thread" + ("s" if request.threads > 1 else "")
     return f"{', '.join([request.recipe, *optimizers, request.precision])}, {threads}"
+
+
+def _teacher_said(task: TaskPlan) -> str:
+    """The teacher of a task: its name, the hub's name where its weights are known, its origin."""
+    said = task.teacher.name
+    base = task.teacher.base
+    if base in PUBLIC_WEIGHTS:
+        said += f" ({PUBLIC_WEIGHTS[base]}; weights {base[:12]})"
+    return f"{said}, {task.teacher.origin}"
 
 
 def _outputs(plan: Plan) -> list[str]:

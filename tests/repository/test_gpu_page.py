@@ -48,7 +48,7 @@ def two_gpus(monkeypatch):
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
     monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (1e14, 1e-5))
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e11)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, precision="fp32": 1e11)
 
 
 @pytest.mark.slow
