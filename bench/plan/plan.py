@@ -136,7 +136,7 @@ class TaskPlan:
         split = self.source.load(self.task, wanted)
         if name == "train":
             fingerprint = planned.train
-            split = split.limited(planned.max_train_rows)
+            split = split.limited(planned.max_train_rows, self.task.draws_by_class)
             if self.scale is not None:
                 split = self.scale.of_split(split)
         else:
@@ -534,6 +534,8 @@ class Plan:
     slowed: dict[int, float] = field(default_factory=dict)
     """so many jobs at a time -> how many times longer each of their steps takes, because they
     share an accelerator"""
+    afterwards: dict[str, float] = field(default_factory=dict)
+    """what a caller does when all this is made -> its seconds, which the estimate has too"""
     wanted: frozenset[str] = frozenset()
     """keys of the steps whose folders are wanted for themselves, and not for a cell to do"""
 
@@ -565,8 +567,8 @@ class Plan:
 
     @property
     def work_seconds(self) -> float:
-        """Seconds of all steps together; of several at a time more than from begin to end."""
-        return sum(cost.seconds for cost in self.costs.values())
+        """Seconds of all work together; of several steps at a time more than from begin to end."""
+        return sum(cost.seconds for cost in self.costs.values()) + sum(self.afterwards.values())
 
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
@@ -580,9 +582,10 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Seconds from begin to end, if each free job begins the first step that waits for
-        nothing."""
+        nothing, and what is done afterwards is done in this process."""
         seconds = {key: cost.seconds for key, cost in self.costs.items()}
-        return wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
+        steps = wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
+        return steps + sum(self.afterwards.values())
 
     @property
     def disk_bytes(self) -> int:

@@ -65,7 +65,7 @@ def describe(plan: Plan) -> str:
     lines += [f"  note: {note}" for note in plan.notes]
     if plan.other_code:
         lines.append(f"  code: {plan.other_code}")
-    if plan.todo_steps:
+    if plan.todo_steps or plan.afterwards:
         lines += _estimate(plan)
     return "\n".join(lines)
 
@@ -203,14 +203,15 @@ def _artefact_state(plan: Plan, entry: ArtefactPlan) -> str:
 
 
 def parts_of(plan: Plan) -> dict[str, float]:
-    """Seconds of each part of the work: cells by their task, everything else by its title."""
+    """Seconds of each part of the work: cells by their task, everything else by its title, and what
+    a caller does afterwards."""
     taken: Counter[str] = Counter()
     for step in plan.todo_steps:
         what = step.title
         if step.slot is None:
             what = f"cells of {'+'.join(task.shown for task in step.tasks)}"
         taken[what] += plan.costs[step.key].seconds  # type: ignore[assignment]
-    return dict(taken)
+    return dict(taken) | plan.afterwards
 
 
 def shares(plan: Plan) -> list[str]:

@@ -105,7 +105,7 @@ def _examples_of(task: Task, by_name: bool, request: Request) -> _Examples | Non
 
     # what students are trained on
     all_rows = source.load(task, "train")
-    train = all_rows.limited(request.max_train_rows)
+    train = all_rows.limited(request.max_train_rows, task.draws_by_class)
     limit = request.max_train_rows if len(train) < len(all_rows) else None
     scale = scale_of(task, train)
     if scale is not None:
