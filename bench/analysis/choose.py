@@ -40,7 +40,7 @@ from bench.report.comparison import (
     verdict_of,
     within_margin,
 )
-from bench.report.frame import nothing_in, same_teacher
+from bench.report.frame import nothing_in, teachers_of
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import (
     Faults,
@@ -53,7 +53,13 @@ from bench.report.resampled import (
     seeds_in_words,
     stored_answers,
 )
-from bench.report.tables.retention import Share, ends_of, mean_share, share_of
+from bench.report.tables.retention import (
+    Share,
+    ends_of,
+    mean_share,
+    recorded_teachers,
+    share_of,
+)
 from bench.report.write import add_speed
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
@@ -478,10 +484,12 @@ def _retained(evidence: _Evidence, label: str) -> tuple[float, float, float] | N
         teacher, own = (evidence.group.finished(row, column) for row in (TEACHER, label))
         if data is None or not data.has(teacher) or not data.has(own):
             return None
-        score = teacher[0].scores[column.evaluation][column.metric]
-        if score <= 0:
+        # another training of the teacher stands for it
+        taught_by = teachers_of(own, teacher) or teacher[:1]
+        teachers = recorded_teachers(data, taught_by)
+        if any(each.score <= 0 for each in teachers):
             return None
-        shares.append(share_of(data, own, score, data.scores_R[teacher[0].key]))
+        shares.append(share_of(data, own, teachers))
     return mean_share(shares), *ends_of(shares)
 
 
@@ -497,12 +505,14 @@ def _changed(evidence: _Evidence, label: str) -> float | None:
             continue
         if not all(record.key in stored for record in [*theirs, *students]):
             continue
-        if not all(same_teacher(student, theirs[0]) for student in students):
+        taught_by = teachers_of(students, theirs)
+        if not taught_by:
             continue
         logits = f"logits.{column.evaluation}"
-        teacher = stored[theirs[0].key][logits].argmax(1)
+        # one of all seeds, or one for each
+        teachers = [stored[teacher.key][logits].argmax(1) for teacher in taught_by]
         others = [stored[student.key][logits].argmax(1) for student in students]
-        shares.append(np.mean([teacher != other for other in others]))
+        shares.append(np.mean(np.stack(teachers) != np.stack(others)))
     return 100 * float(np.mean(shares)) if shares else None
 
 

@@ -129,9 +129,9 @@ def build(cells: Sequence[Planned], data: Sequence[TaskData], work: Work) -> Bui
             if name not in tensors:
                 there = artefact(entry, of_task, work)
                 tensors[name], made_from[name] = there.tensors, dict(there.known)
-                if planned.own_task is not None:
+                if method.own_encoder:
                     made_from[name].setdefault(
-                        "beginning", f"given: {planned.own_task.checkpoint.name}"
+                        "beginning", f"given: {of_task.plan.checkpoint.name}"
                     )
     setup = setup_of([of_task.plan for of_task in data], tensors)
     random = RandomState(cell.seed, work.numerics.device)

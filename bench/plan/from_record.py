@@ -121,6 +121,7 @@ def _recorded(cell: Cell) -> dict[str, Any]:
     options: dict[str, Any] = {
         "tasks": ",".join(together or cell.tasks[:1]),
         "seeds": (cell.seed,),
+        "vary": cell.varied.sources if cell.varied else (),
         "recipe": recipe,
         "checkpoint": CHECKPOINT_OPTION_OF_RULE[rule],
         "optimizer": cell.recipe.get("optimizer"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError, unknown
 from bench.optimizers import OPTIMIZERS
+from bench.record.cell import VARIABLE, VARIED_TEACHER
 from bench.record.recipe import ADAMW, Recipe
 from bench.user_files import comma_separated
 
@@ -169,6 +170,19 @@ def _check_slurm(parameters: dict[str, str]) -> None:
         )
 
 
+def parse_vary(text: str) -> tuple[str, ...]:
+    """``"teacher,start"`` -> what is drawn anew with each seed, in one order.
+
+    Raises:
+        InputError: something else than that.
+    """
+    named = comma_separated(text)
+    for name in named:
+        if name not in VARIABLE:
+            raise InputError(f"--vary {name}: choose {', '.join(VARIABLE)} or both")
+    return tuple(name for name in VARIABLE if name in named)
+
+
 def parse_seeds(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
@@ -320,6 +334,17 @@ class Request:
     )
     seeds: tuple[int, ...] = _option(
         (0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds
+    )
+    vary: tuple[str, ...] = _option(
+        (),
+        "What each seed has of its own besides its students: teacher (one is fine-tuned for each "
+        "seed), start (what students begin with is pre-trained for each seed), or both. Without "
+        "it one of each serves all seeds, and intervals leave out that others may differ.",
+        typed=(str, ""),
+        callback=parse_vary,
+        metavar="teacher,start",
+        show_default=False,
+        recorded=True,
     )
     # examples and teacher, and where results are kept
     data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
@@ -569,6 +594,7 @@ class Request:
         # numbers
         seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
         own["seeds"] = parse_seeds(_comma_joined(seeds))
+        own["vary"] = parse_vary(_comma_joined(self.vary))
         own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
         numbers = [f"{name}={number}" for name, number in dict(self.numbers).items()]
         own["numbers"] = parse_numbers(numbers)
@@ -646,6 +672,7 @@ class Request:
         self._check_kinds()
         self._check_ranges()
         self._check_recipe()
+        self._check_variation()
         check_executor(self.executor, self.address, self.slurm, self.device)
         if self.augmentation is not None:
             self.augmentation.checked()
@@ -718,6 +745,21 @@ class Request:
         if self.epochs is not None:
             raise InputError(
                 "--epochs goes with --recipe common; each paper's schedule has its own"
+            )
+
+    def _check_variation(self) -> None:
+        """Raises InputError where each seed has a teacher, and an option asks for one of all."""
+        if VARIED_TEACHER not in self.vary:
+            return
+        if self.augment == "rules":
+            raise InputError(
+                f"--vary {VARIED_TEACHER}: --augment rules labels examples by one teacher; take "
+                "--augment masked, or leave one out"
+            )
+        if self.teacher_outputs:
+            raise InputError(
+                f"--vary {VARIED_TEACHER}: --teacher-outputs keeps those of one teacher; leave one "
+                "out"
             )
 
 

@@ -10,7 +10,7 @@ from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
 from bench.plan.request import AUTO, TF32
 from bench.progress import duration
-from bench.record.cell import PLUS_INT8
+from bench.record.cell import PLUS_INT8, VARIED_TEACHER
 from bench.record.recipe import ADAMW
 
 MOST_PARTS = 8
@@ -48,7 +48,8 @@ def describe(plan: Plan) -> str:
     lines.append(f"  data: {', '.join(dict.fromkeys(task.data.name for task in plan.tasks))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
     teachers = dict.fromkeys(f"{task.teacher.name}, {task.teacher.origin}" for task in plan.tasks)
-    lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
+    seeds = "and seed" if VARIED_TEACHER in plan.request.vary else "for all seeds"
+    lines.append(f"  teacher: {', '.join(teachers)}; one for each task {seeds}")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
@@ -108,7 +109,7 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
     # the largest group that one pass of the teacher serves
     taught = 0
     for step in plan.todo_steps:
-        if step.kind == STUDENTS_STEP and step.tasks == (task,):
+        if step.kind == STUDENTS_STEP and step.task == task.name:
             taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
     sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
     todo = ", ".join(names) or "nothing to do"
@@ -149,10 +150,11 @@ def _artefacts(plan: Plan) -> list[str]:
         if not entry.artefact.is_kept:
             continue
         name = entry.title
-        shared = "shared by tasks, seeds and methods"
+        seeds = "" if plan.request.vary else ", seeds"
+        shared = f"shared by tasks{seeds} and methods"
         if entry.task is not None:
             name = entry.artefact.words
-            shared = "shared by seeds and methods"
+            shared = "shared by methods" if plan.request.vary else "shared by seeds and methods"
         of_line = tasks.setdefault((name, _artefact_state(plan, entry), shared), {})
         if entry.task is not None:
             of_line[entry.task.shown] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
@@ -29,6 +29,13 @@ PLUS_INT8 = "+int8"
 """What stands behind a row in 8 bits as it is typed and printed: ``kd+int8``."""
 ONNX_INT8 = "onnx-int8"
 """The backend that times a model in 8 bits, and the form in which it is exported."""
+
+
+VARIED_TEACHER = "teacher"
+VARIED_START = "start"
+VARIABLE = (VARIED_TEACHER, VARIED_START)
+"""What a run may draw anew with each seed of the students: the teacher of each task, and what
+students begin with where that is trained."""
 
 
 def split_row(row: str) -> tuple[str, list[str]]:
@@ -149,6 +156,21 @@ class Search(Frozen):
         )
 
 
+class Varied(Frozen):
+    """What was drawn anew with each seed of a row, besides its students.
+
+    The keys of seed 0 say which seeds belong together: those of their own teachers and starts
+    differ.
+    """
+
+    sources: tuple[Literal["teacher", "start"], ...]
+    """a teacher, or what students begin with where that is trained"""
+    teacher: str
+    """key of the teacher as seed 0 has it"""
+    artefacts: dict[str, str] = Field(default_factory=dict)
+    """keys of what was prepared, as seed 0 has it"""
+
+
 class Selection(Frozen):
     """Which rows chose the epoch whose weights are shipped."""
 
@@ -230,6 +252,13 @@ class Cell(Frozen):
     every step"""
     kernels: str = ""
     """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
+    varied: Varied | None = None
+    """what was drawn anew with the seed besides the student; None where one teacher and one start
+    serve all seeds. It is a part of ``key``, not of ``train_key``"""
+
+    def varies(self, source: str) -> bool:
+        """Whether each seed of its row has its own teacher, or its own start."""
+        return self.varied is not None and source in self.varied.sources
 
     @property
     def row_limit(self) -> int | None:
@@ -239,10 +268,11 @@ class Cell(Frozen):
 
 
 def is_one_model(cell: Cell) -> bool:
-    """Whether a row is one model for all seeds: a teacher, a finished checkpoint, or predictions of no named seed."""
-    return cell.method in (TEACHER, CHECKPOINT) or (
-        cell.method == PREDICTIONS and not cell.settings["seeded"]
-    )
+    """Whether a row is one model for all seeds: a teacher that serves them all, a finished
+    checkpoint, or predictions of no named seed."""
+    if cell.method == TEACHER:
+        return not cell.varies(VARIED_TEACHER)
+    return cell.method == CHECKPOINT or (cell.method == PREDICTIONS and not cell.settings["seeded"])
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:
@@ -277,11 +307,14 @@ def training_identity(cell: Cell) -> dict[str, Any]:
 
 
 def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record is of besides its training: operating point and evaluation sets; of a student of several tasks also
-    which one is scored; of a row whose settings were searched for also the search."""
+    """What a record is of besides its training: operating point and evaluation sets; of a student
+    of several tasks also which one is scored; of a row whose settings were searched for also the
+    search; and what was drawn anew with the seed."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.identity()
+    if cell.varied is not None:
+        scored["varied"] = cell.varied.model_dump()
     return {"point": point, "evaluation": cell.data.evaluation, **scored}
 
 

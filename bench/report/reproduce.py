@@ -122,6 +122,7 @@ def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
         words += [EACH_SEED] if cell.search.each_seed else []
     elif cell.selection is not None:
         words += ["--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule]]
+    words += ["--vary", ",".join(cell.varied.sources)] if cell.varied else []
     words += ["--teacher-outputs", cell.teacher_outputs] if cell.teacher_outputs else []
     words += ["--kernels", cell.kernels] if cell.kernels else []
     for name in NUMBERS:

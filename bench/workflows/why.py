@@ -72,9 +72,10 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     plan = build(asked)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
     # everything that the cells of the plan are made from, whether it is to do or not
-    task_slots = [
-        slot for task in plan.tasks for slot in (task.teacher_slot(0), task.augmentation_slot)
-    ]
+    tasks = [*plan.tasks, *(each.own_task for each in plan.cells if each.own_task is not None)]
+    task_slots = []
+    for task in tasks:
+        task_slots += [task.teacher_slot(task.teacher_seed), task.augmentation_slot]
     slots = {
         slot.key: slot
         for slot in [
