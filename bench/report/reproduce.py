@@ -148,6 +148,7 @@ def experiment_command(
     words = ["run", "--experiment", as_typed_path(file)]
     words += ["--table", tables] if tables else []
     words += ["--tasks", tasks] if tasks else []
+    words += ["--vary", ",".join(group.cell.varied.sources)] if group.cell.varied else []
     optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
     numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
     return _typed(group, words, seeds, group.cell.data.max_train_rows, _any_text(group), numbers)

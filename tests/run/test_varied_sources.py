@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 
 import factories
 import pytest
@@ -44,15 +45,16 @@ def varied(request_):
     return request_("varied", methods=ROWS, seeds=(0, 1), vary=BOTH)
 
 
+@pytest.mark.slow
 def test_each_seed_has_a_teacher_and_a_start_of_its_own(request_, varied):
     found = trained(varied)
     for task in ("rte", "sst2"):
         teachers = [found["teacher", task, seed] for seed in (0, 1)]
-        assert teachers[0].weights != teachers[1].weights
+        assert teacher_weights(teachers[0]) != teacher_weights(teachers[1])
         for method in ("kd", "moebert"):
             students = [found[method, task, seed] for seed in (0, 1)]
             for student, teacher in zip(students, teachers, strict=True):
-                assert teacher_weights(student) == teacher.weights
+                assert teacher_weights(student) == teacher_weights(teacher)
                 assert student.cell.teacher.key == teacher.cell.teacher.key
         assert start_of(found["kd", task, 0]) != start_of(found["kd", task, 1])
         # of a student of several tasks each teacher is the seed's
@@ -79,6 +81,7 @@ def test_each_seed_has_a_teacher_and_a_start_of_its_own(request_, varied):
 
 
 def test_the_report_says_what_moves_its_intervals(bench, glue_folder, teacher_folder, varied):
+    varied = replace(varied, methods=f"kd:{tiny.SHAPE}", tasks="rte")
     trained(varied)
     (report,) = (file for file in varied.reports.rglob("README.md") if "kd" in file.read_text())
     text = report.read_text()
