@@ -49,9 +49,8 @@ def mean_of_rows(
         if data is None or not data.has(records):
             return None
         score_RS = data.stacked(records)
-        # the teacher is one model: only the examples are drawn
-        part = Resamples(score_RS.mean(1)) if row == TEACHER else over_seeds(score_RS, score_RS)
-        parts.append((column.task, part))
+        # of one model, as a teacher of all seeds, only the examples are drawn
+        parts.append((column.task, over_seeds(score_RS, score_RS)))
         metric = metric_of(column.metric)
         lowest.append(metric.low)
         highest.append(metric.high)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.schema import Record
 from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS
-from bench.report.frame import same_teacher, teacher_weights
+from bench.report.frame import teacher_weights, teachers_of
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn, why_no_verdict
 from bench.report.study import KEPT, RetainedRow, Study
@@ -32,11 +33,14 @@ REFUSED = "refused"
 SUSPECT_TEACHER = "the answers of the teacher are suspect, see its notes in the results"
 
 
-def retention(
-    student: Sequence[float], teacher: float, drawn: Distribution, kept: float = KEPT
-) -> TableCell:
+def retention(share: float, drawn: Distribution, kept: float = KEPT) -> TableCell:
     """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the
-    data are inconclusive."""
+    data are inconclusive.
+
+    Args:
+        share: the student's score as a share of its teacher's.
+        drawn: that, as other examples and trainings would give it.
+    """
     low, high = drawn.interval()
     verdict = INCONCLUSIVE
     if low >= kept:
@@ -50,13 +54,20 @@ def retention(
         error = drawn.error_of(lambda own: own.below(kept))
         verdict = BORDERLINE if distance < 2 * error else verdict
     cell = number(
-        100 * float(np.mean(student)) / teacher,
+        100 * share,
         unit=" %",
         low=100 * low,
         high=100 * high,
         verdict=verdict,
     )
     return replace(cell, text=f"{cell.text} {verdict}")
+
+
+class Teacher(NamedTuple):
+    """A teacher's score in one column, and that on each resample of the examples."""
+
+    score: float
+    score_R: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -80,24 +91,37 @@ class Share:
         return self.part.distribution().within(*self.ends)
 
 
-def share_of(
-    data: Resampled, own: Sequence[Record], teacher: float, teacher_R: np.ndarray
-) -> Share:
+def recorded_teachers(data: Resampled, records: Sequence[Record]) -> list[Teacher]:
+    """The scores of teachers that have records with stored predictions."""
+    scores = _scores(records, data.column)
+    resampled = [data.scores_R[record.key] for record in records]
+    return [Teacher(score, score_R) for score, score_R in zip(scores, resampled, strict=True)]
+
+
+def share_of(data: Resampled, own: Sequence[Record], teachers: Sequence[Teacher]) -> Share:
     """The share of a row in one column.
 
     Args:
         own: its records, one for each seed.
-        teacher: the score of its teacher, above 0.
-        teacher_R: that on each resample; where it is not above 0 there is no share.
+        teachers: the one of all seeds, or that of each; their scores are above 0. On a resample
+            where one is not above 0 there is no share.
     """
     column = data.column
-    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
-    ratio_RS = data.stacked(own) / teacher_R[:, None]
+    scores = _scores(own, column)
+    if len(teachers) == 1:
+        value = float(np.mean(scores)) / teachers[0].score
+    else:
+        pairs = zip(scores, teachers, strict=True)
+        value = float(np.mean([score / teacher.score for score, teacher in pairs]))
+    # one column of teachers, or one for each seed
+    taught_RS = np.stack([teacher.score_R for teacher in teachers], 1)
+    taught_RS = np.where(taught_RS > 0, taught_RS, np.nan)
+    ratio_RS = data.stacked(own) / taught_RS
     return Share(
         column.task,
-        float(np.mean(_scores(own, column))) / teacher,
+        value,
         over_seeds(ratio_RS, ratio_RS),
-        metric_of(column.metric).possible_ratios(teacher_R),
+        metric_of(column.metric).possible_ratios(taught_RS),
     )
 
 
@@ -172,16 +196,11 @@ def _retained(
     own = study.finished(label, column)
     theirs = study.finished(TEACHER, column)
 
-    # the teacher that the student learned from may be a further training of the study's
-    named = {teacher_weights(record) for record in own}
-    further = None
-    if data is not None and len(named) == 1:
-        further = data.teachers.get(str(*named))
-    if further is None:
-        for student in own:
-            for teacher in theirs:
-                if not same_teacher(student, teacher):
-                    return _refused(label, column, student, teacher), None
+    # the teachers that the student learned from: of the study, or a further training of its teacher
+    taught_by = teachers_of(own, theirs)
+    further = _further_teacher(data, own)
+    if own and theirs and not taught_by and further is None:
+        return _refused(label, column, own, theirs), None
 
     # no share without a sound score of the teacher, and none of a student that is not cheaper
     if not _is_cheaper(study, label):
@@ -191,20 +210,32 @@ def _retained(
         return TableCell(DASH, footnotes=(why,) if own else ()), None
     if data is None or not data.has(own) or not data.has(theirs):
         return TableCell(DASH), None
-    score, score_R = further or (_scores(theirs, column)[0], data.scores_R[theirs[0].key])
-    if not score > 0:
+    teachers = [further] if further else recorded_teachers(data, taught_by)
+    if not all(teacher.score > 0 for teacher in teachers):
         return TableCell(DASH), None
 
-    share = share_of(data, own, score, score_R)
-    cell = retention(_scores(own, column), score, share.distribution(), study.kept)
+    share = share_of(data, own, teachers)
+    cell = retention(share.value, share.distribution(), study.kept)
     cell = _with_sound_verdict(study, label, column, cell)
     keys = tuple(record.key for record in (*own, *theirs))
     return replace(cell, n=len(own), keys=keys), share
 
 
-def _refused(label: str, column: ScoreColumn, student: Record, teacher: Record) -> TableCell:
+def _further_teacher(data: Resampled | None, own: Sequence[Record]) -> Teacher | None:
+    """The further training of the study's teacher that all these students name; None without."""
+    named = {teacher_weights(record) for record in own}
+    if data is None or len(named) != 1:
+        return None
+    further = data.teachers.get(str(named.pop()))
+    return None if further is None else Teacher(*further)
+
+
+def _refused(
+    label: str, column: ScoreColumn, own: Sequence[Record], theirs: Sequence[Record]
+) -> TableCell:
     """The cell of a student that was trained from another teacher."""
-    hashes = f"{str(teacher_weights(student))[:12]} and {str(teacher_weights(teacher))[:12]}"
+    other = next(record for record in own if not teachers_of([record], theirs))
+    hashes = f"{str(teacher_weights(other))[:12]} and {str(teacher_weights(theirs[0]))[:12]}"
     why = f"{label}, {column.title}: trained from another teacher ({hashes})"
     return TableCell(REFUSED, footnotes=(why,))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_version, state_of_record
 from bench.record.differences import left_out_lines
+from bench.record.known_teachers import TRAINED_ON_PAIRS
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE, shown_tasks
@@ -34,7 +34,7 @@ def warnings(study: Study) -> list[str]:
     texts = []
     if study.facts.source == SAMPLE:
         texts.append(GENERATED_TEXTS if study.writes else GENERATED_TASKS)
-    elif study.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(study.tasks):
+    elif study.cell.teacher.base in TRAINED_ON_PAIRS and {"mnli", "qqp"} & set(study.tasks):
         texts.append(TAUGHT_SIMILARITY)
     for line in (*study.aside, *left_out_lines(study.left_out)):
         texts.append(f"**{line[0].upper()}{line[1:]}.**")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from bench.record.cell import ONNX_INT8, POINTS_IN_8_BITS, TEACHER
@@ -14,6 +14,8 @@ from bench.report.study import Speed, Study
 from bench.stats.ratios import Ratio, pooled
 
 NOT_TIMED = Speed()
+Architecture = Mapping[str, str]
+"""The rows of one architecture -> what sessions call them."""
 
 
 def speed_of(
@@ -47,35 +49,60 @@ def speed_of(
         return NOT_TIMED
     alike = [s for s in idle if s.machine == session.machine and conditions in conditions_of(s)]
 
-    latencies = _latencies_alone(study, session, conditions)
-    timed: list[list[str]] = []
-    ratios: list[list[Ratio]] = []
-    for names in _architectures(study):
-        of_sessions = [shared_speed_up(each, list(names.values()), conditions) for each in alike]
-        known = [ratio for ratio in of_sessions if ratio is not None]
-        if not known:
-            continue
-        timed.append(list(names))
-        ratios.append(known)
-        # rows of one architecture have one latency too: in each round the median of their times
-        timings = [session.timing_of(name, conditions) for name in names.values()]
-        seconds = [timing.seconds for timing in timings if timing and timing.seconds]
-        if seconds:
-            rounds = [median(times) for times in zip(*seconds, strict=False)]
-            latencies |= dict.fromkeys(names, 1000 * median(rounds))
-    speed_ups: dict[str, Ratio] = {}
-    for labels, together in zip(timed, pooled(ratios), strict=True):
-        speed_ups |= {label: together for label in labels if label != TEACHER}
-
+    architectures = _architectures(study)
     machine = session.env.get("accelerator") or session.env.get("processor")
     of_sessions = _sessions_in_words(alike, fitting[-1])
     return Speed(
-        ratios=speed_ups,
-        latencies=latencies,
+        ratios=_speed_ups(architectures, alike, conditions),
+        latencies=_latencies(study, architectures, alike, conditions),
         conditions=f"{described(conditions)}, on {machine}; {of_sessions}",
         backend=conditions.backend,
         busy_cores=session.others,
     )
+
+
+def _speed_ups(
+    architectures: Sequence[Architecture], sessions: Sequence[SpeedRecord], conditions: Conditions
+) -> dict[str, Ratio]:
+    """Row -> how many times faster than the teacher it is, over all sessions."""
+    timed: list[Architecture] = []
+    ratios: list[list[Ratio]] = []
+    for names in architectures:
+        of_architecture = _ratios(names, sessions, conditions)
+        if of_architecture:
+            timed.append(names)
+            ratios.append(of_architecture)
+    speed_ups: dict[str, Ratio] = {}
+    for names, together in zip(timed, pooled(ratios), strict=True):
+        speed_ups |= {label: together for label in names if label != TEACHER}
+    return speed_ups
+
+
+def _ratios(
+    names: Architecture, sessions: Sequence[SpeedRecord], conditions: Conditions
+) -> list[Ratio]:
+    """The speed-up of an architecture in each of the sessions that timed it."""
+    ratios = [shared_speed_up(each, list(names.values()), conditions) for each in sessions]
+    return [ratio for ratio in ratios if ratio is not None]
+
+
+def _latencies(
+    study: Study,
+    architectures: Sequence[Architecture],
+    sessions: Sequence[SpeedRecord],
+    conditions: Conditions,
+) -> dict[str, float]:
+    """Row -> median milliseconds of a batch, in the last of the sessions."""
+    session = sessions[-1]
+    latencies = _latencies_alone(study, session, conditions)
+    # rows of one architecture have one latency: in each round the median of their times
+    for names in architectures:
+        timings = [session.timing_of(name, conditions) for name in names.values()]
+        seconds = [timing.seconds for timing in timings if timing and timing.seconds]
+        if seconds and _ratios(names, sessions, conditions):
+            rounds = [median(times) for times in zip(*seconds, strict=False)]
+            latencies |= dict.fromkeys(names, 1000 * median(rounds))
+    return latencies
 
 
 def _latencies_alone(
@@ -102,7 +129,7 @@ def _name_in_sessions(study: Study, label: str) -> str:
     return name
 
 
-def _architectures(study: Study) -> list[dict[str, str]]:
+def _architectures(study: Study) -> list[Architecture]:
     """For each architecture its rows -> what sessions call them; without rows in 8 bits.
 
     Rows of one architecture have as many parameters and MACs. Rounding takes time of its own, so

@@ -14,9 +14,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from bench.data.tasks import GLUE, KNOWN
 from bench.record.cell import FINISHED, TEACHER, Cell, is_one_model
 from bench.record.differences import LeftOut
+from bench.record.known_tasks import GLUE, KNOWN
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import (
@@ -31,6 +31,7 @@ from bench.report.comparison import RowDifference
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn, why_no_verdict
 from bench.report.table import TableCell
+from bench.request.recorded import PretrainingText
 from bench.stats.form import CLASSES, FORMS, TEXT
 from bench.stats.ratios import Ratio
 from bench.stats.seeds import with_seeds_apart
@@ -125,7 +126,7 @@ class Study(Group):
             :func:`bench.report.verdicts.reference_of` chooses.
         kept: share of the teacher's score that counts as kept, tested as non-inferiority.
         results: the folder of its records, as commands name it.
-        texts: key of a start made from text -> the options that name that text.
+        texts: key of a start made from text -> that text.
         aside: files of the folder of records that are not used as they are, a line each.
         speed: how fast its rows are.
         suspicions: (row, column) -> what is suspect about its predictions.
@@ -147,7 +148,7 @@ class Study(Group):
     reference: str = ""
     kept: float = KEPT
     results: str = "results/runs"
-    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: Mapping[str, PretrainingText] = field(default_factory=dict)
     aside: Sequence[str] = ()
     speed: Speed = Speed()
     suspicions: Mapping[Place, Sequence[str]] = field(default_factory=dict)

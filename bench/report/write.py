@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.errors import InputError, NothingMeasured, known_row
 from bench.files import write_atomically
 from bench.record.cell import TEACHER, Cell, record_key, train_key
+from bench.record.named_rows import row_named
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
@@ -115,7 +116,8 @@ def write_groups(
         raise NothingMeasured(nothing_in(store.root))
     records = _as_typed(records, cells or ())
     names = _checked_names(names, records, store.root)
-    reference = _checked_reference(reference, records, store.root)
+    if reference:
+        reference = row_named(reference, records, store.root)
 
     whole = Folder(store, records, sessions)
     wanted = None if cells is None else {record_key(cell) for cell in cells}
@@ -169,21 +171,6 @@ def _checked_names(
                     "give each its own"
                 )
     return names
-
-
-def _checked_reference(reference: str, records: Sequence[Record], root: Path) -> str:
-    """The row that others are compared with, by its label or as tables print it; "" for none.
-
-    Raises:
-        InputError: there is no such row.
-    """
-    if not reference:
-        return ""
-    called = {record.row: record.called for record in records}
-    for row, name in reversed(called.items()):
-        if name == reference:
-            return row
-    return known_row(reference, called, root)
 
 
 def _own_keys(group: Group) -> set[str]:

@@ -13,10 +13,12 @@ import random_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from studied import studied
 
 from bench.analysis.choice_in_words import table as choice_table
 from bench.analysis.choose import choose
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.record.store import Store
 from bench.report.comparison import (
     MEAN,
@@ -28,7 +30,6 @@ from bench.report.comparison import (
 )
 from bench.report.resampled import Resampled, rng_for
 from bench.report.score_column import ScoreColumn
-from bench.report.stored_answers import resample
 from bench.report.studies import studies
 from bench.report.tables.differences import systems_compared
 from bench.stats.metrics import METRICS, metric_of
@@ -200,8 +201,8 @@ def printed(line):
 
 @pytest.mark.slow
 def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(reference):
-    (group,) = studies(reference.records())
-    table = systems_compared(group, resample(group, reference))
+    group = studied(reference)
+    table = systems_compared(group)
     for row, tasks in (("microbert", TASKS), ("kd", TASKS[::-1])):
         cells = next(line for line in table.lines if line.label == row).cells
         assert [cell.text for cell in cells[:2]] == ["finetune", "3"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.data.tasks import KNOWN
+from bench.record.known_tasks import KNOWN
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Study

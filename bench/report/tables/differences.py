@@ -23,7 +23,7 @@ from bench.report.comparison import (
 )
 from bench.report.study import Study
 from bench.report.table import COMPARED, DASH, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import line_of, one_search
+from bench.report.tables.parts import line_of, sources_of_variance
 from bench.report.verdicts import differences_between_systems, reference_of
 from bench.stats.power import LEVEL, POWER
 
@@ -113,7 +113,7 @@ def _table(
         heads.append(Column(f"mean of {len(study.averaged)} differences", csv=COMPARED))
     has_verdicts = any(not line.no_verdict for line in in_columns)
     note = NOTE if has_verdicts else UNTESTED
-    notes = [note, *one_search(study), *comparison_notes(in_columns)]
+    notes = [note, *sources_of_variance(study), *comparison_notes(in_columns)]
     return Table(title, heads, lines, notes, file)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.frame import same_teacher
+from bench.report.frame import teachers_of
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Study
@@ -32,8 +32,8 @@ NOTE = (
 
 
 def fidelity_table(study: Study) -> Table | None:
-    """A line for each student and evaluation set of classes: the means over its seeds, beside the
-    teacher that they share."""
+    """A line for each student and evaluation set of classes: the means over its seeds, beside its
+    teacher."""
     lines: list[Line] = []
     for column, data in study.answers.items():
         lines += _lines_of(study, column, data)
@@ -45,29 +45,42 @@ def fidelity_table(study: Study) -> Table | None:
 
 def _lines_of(study: Study, column: ScoreColumn, data: Resampled) -> Iterator[Line]:
     """The lines of one evaluation set: the teacher's, and those of its students."""
-    taught_by = study.finished(TEACHER, column)
-    has_classes = metric_of(column.metric).form is CLASSES
-    if not has_classes or len(taught_by) != 1 or not data.has(taught_by):
+    # one teacher of all seeds, or one for each
+    teachers = study.finished(TEACHER, column)
+    if metric_of(column.metric).form is not CLASSES or not data.has(teachers):
         return
-    teacher = taught_by[0]
-    error = 100 * calibration_error(data.logits[teacher.key], data.labels)
+    errors = [calibration_error(data.logits[each.key], data.labels) for each in teachers]
+    error = number(100 * float(np.mean(errors)))
     task = TableCell(column.name)
-    yield Line(TEACHER, [task, *[number(None)] * 4, number(error), number(None)])
+    yield Line(TEACHER, [task, *[number(None)] * 4, error, number(None)])
 
-    # of the students those that learned from it
+    # of the students those that learned from one of them
     for label in study.full_students:
         students = study.finished(label, column)
-        shares_teacher = all(same_teacher(student, teacher) for student in students)
-        if data.has(students) and shares_teacher:
-            cells = _cells(data, students, teacher)
+        taught_by = teachers_of(students, teachers)
+        if data.has(students) and taught_by:
+            keys = keys_of([*students, *teachers])
+            cells = _cells(data, students, taught_by, keys)
             yield Line(label, [task, *cells], study.called(label))
 
 
-def _cells(data: Resampled, students: Sequence[Record], teacher: Record) -> list[TableCell]:
-    """What is measured of a row, as means over its seeds."""
-    taught = data.logits[teacher.key]
-    seeds = [fidelity(data.logits[student.key], taught, data.labels) for student in students]
-    keys = keys_of([*students, teacher])
+def _cells(
+    data: Resampled,
+    students: Sequence[Record],
+    taught_by: Sequence[Record],
+    keys: tuple[str, ...],
+) -> list[TableCell]:
+    """What is measured of a row, as means over its seeds.
+
+    Args:
+        taught_by: the teacher of all students, or that of each.
+        keys: of the records behind the cells.
+    """
+    seeds = []
+    for number_of_seed, student in enumerate(students):
+        teacher = taught_by[number_of_seed] if len(taught_by) > 1 else taught_by[0]
+        taught = data.logits[teacher.key]
+        seeds.append(fidelity(data.logits[student.key], taught, data.labels))
     cells = []
     for name in seeds[0]:
         mean = float(np.mean([seed[name] for seed in seeds]))

@@ -31,7 +31,7 @@ from bench.report.tables.parts import (
     left_out_of_means,
     line_of,
     listed,
-    one_search,
+    sources_of_variance,
 )
 from bench.report.verdicts import reference_of
 
@@ -118,7 +118,7 @@ def leaderboard(study: Study) -> Table | None:
         columns.append(Column(f"{WITHIN} of the best", words=True))
     columns.append(Column(f"difference to {study.called(reference)}", csv=TESTED))
     columns += [Column(title, csv=INTERVAL) for title in further]
-    notes = (_note(study), *one_search(study))
+    notes = (_note(study), *sources_of_variance(study))
     return Table("Leaderboard", columns, lines, notes, file="leaderboard")
 
 

@@ -8,7 +8,7 @@ from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS
 from bench.report.retained_scores import INCONCLUSIVE, columns_without_ratio, scored_by_teacher
 from bench.report.study import Study
 from bench.report.table import INTERVAL, JUDGED, Column, Line, Table
-from bench.report.tables.parts import left_out_of_means, line_of, listed, one_search
+from bench.report.tables.parts import left_out_of_means, line_of, listed, sources_of_variance
 
 KEPT_OF_THE_TEACHER = "retention"
 """The name of the table's files."""
@@ -36,7 +36,7 @@ def retentions(study: Study) -> Table | None:
     columns = [Column("System")]
     columns += [Column(column.title, csv=JUDGED) for column in scored_by_teacher(study)]
     columns.append(Column("mean retention", csv=INTERVAL))
-    notes = (note, *one_search(study))
+    notes = (note, *sources_of_variance(study))
     return Table("Retention", columns, lines, notes, KEPT_OF_THE_TEACHER, margin=study.kept)
 
 
