@@ -85,12 +85,14 @@ def compare(
     teachers: Sequence[str] = (),
     metric: str | Sequence[str] = (),
     against: str = "",
+    tuned: bool = False,
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench
     compare``. The second row may be in another folder of results, ``theirs``. Several rows
     separated by commas are averaged, and ``against`` names the row that is subtracted from both
     sides. ``teachers`` names that of each row, where a row has several. ``metric`` scores the tasks
     in the place of the first one of each: its name, or ``MODULE:NAME`` of one in a file of yours.
+    ``tuned``: all names are those of rows that a search chose.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after
     Holm's adjustment, from which the verdict comes.
@@ -112,6 +114,7 @@ def compare(
         teachers=teachers,
         metric=metric,
         against=against,
+        tuned=tuned,
     )
     return DataFrame(
         [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]
