@@ -100,7 +100,9 @@ class Task:
 
         if self.spans:
             return SPANS
-        return CLASSES if self.labels else TEXT if self.writes else SCORE
+        if self.labels:
+            return CLASSES
+        return TEXT if self.writes else SCORE
 
 
 def _task(
