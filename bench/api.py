@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.plan.request import Request
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
+from bench.request import Request
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,12 +103,13 @@ def compare(
     from pandas import DataFrame
 
     from bench.analysis.compare import compare as carry_out
+    from bench.data.own_tasks import names_of_typed
 
     tables = carry_out(
         Path(results),
         first,
         second,
-        tasks,
+        names_of_typed(tasks),
         seeds,
         theirs=None if theirs is None else Path(theirs),
         teachers=teachers,
@@ -146,10 +147,12 @@ def choose(
     from pandas import DataFrame
 
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.file_names import place_of
 
     lines = []
-    for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
+    names = names_of_typed(tasks)
+    for choice in carry_out(Path(results), budget, names, backend, threads, metric):
         group = choice.group
         table = {"table": group.title, "report": place_of(group).as_posix()}
         table["no_verdict"] = choice.no_verdict

@@ -21,12 +21,12 @@ from bench.analysis.compared_sides import (
 )
 from bench.analysis.mean_in_detail import in_detail
 from bench.analysis.shared_tables import SharedTable, shared_tables, titles_of
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.record.cell import is_one_model
 from bench.record.code import made_by
 from bench.record.differences import LeftOut, left_out_lines
+from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError, unknown
+from bench.record.known_tasks import recorded_tasks
 from bench.record.named_rows import row_named
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.data.own_tasks import recorded_tasks
-from bench.data.predictions import INDEX, LABEL, PREDICTION
 from bench.errors import InputError
 from bench.files import folder_in_place_of
+from bench.record.answers import INDEX, LABEL, PREDICTION
 from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
+from bench.record.known_tasks import recorded_tasks
 from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store

@@ -11,11 +11,12 @@ import factories
 import pytest
 import tiny
 
-from bench.plan.request import Request, parse_seeds
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.tables.registry import make_tables
 from bench.report.write import write_reports
+from bench.request import Request
+from bench.request.text import parse_seeds
 from bench.workflows.run_summary import TERMINAL, shown
 
 PLAIN = f"{tiny.SHAPE}:start=random"
