@@ -259,7 +259,8 @@ class Cell(Frozen):
     """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the
     teacher's forward pass ran in every step"""
     kernels: str = ""
-    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
+    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for
+    the usual kernels"""
     varied: Varied | None = None
     """what was drawn anew with the seed besides the student; None where one teacher and one start
     serve all seeds. It is a part of ``key``, not of ``train_key``"""
