@@ -92,7 +92,7 @@ def rounded(x: Tensor, bits: int, clip: float | None, dims: tuple[int, ...] = (-
 
 
 class Quantized(nn.Module):
-    """What linear layers and embeddings with rounded weights share."""
+    """The parts that linear layers and embeddings with rounded weights share."""
 
     weight: Any
     config: QuantizedBertConfig
