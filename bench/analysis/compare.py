@@ -56,10 +56,10 @@ def compare(
     """By table of records, as a report has them: one comparison for each evaluation set that both
     sides have, and of their mean.
 
-    A row is named as tables print it or as it was typed (:func:`bench.record.named_rows.row_named`).
-    Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows of two tables
-    are compared that were scored on the same examples, and a line says in what else the tables
-    differ.
+    A row is named as tables print it or as it was typed
+    (:func:`bench.record.named_rows.row_named`). Each is the mean of all its seeds, or of ``seeds``.
+    Where no table has both, rows of two tables are compared that were scored on the same examples,
+    and a line says in what else the tables differ.
 
     Args:
         first, second: a row, or several whose mean is compared, separated by commas.
