@@ -338,10 +338,12 @@ def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> An
 @verb("store verify --results results/reference", group=store)
 def store_verify(results: Path = RESULTS) -> Answer:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
+    from dataclasses import asdict
+
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.survey_store, results)
-    return upkeep.described(survey), survey, CHECK_FAILED if survey["found"] else OK
+    return upkeep.described(survey), asdict(survey), CHECK_FAILED if survey.found else OK
 
 
 @verb("store repair --results results/runs", group=store)
@@ -352,11 +354,13 @@ def store_repair(results: Path = RESULTS) -> Answer:
     Exit code 1 if something is still broken. Missing predictions do not count here: only
     `run --rerun` makes them again.
     """
+    from dataclasses import asdict
+
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.repair, results, print)
-    broken = [problem for problem in survey["found"] if problem["kind"] != upkeep.NO_ANSWERS]
-    return upkeep.described(survey), survey, CHECK_FAILED if broken else OK
+    broken = [problem for problem in survey.found if problem.kind != upkeep.NO_ANSWERS]
+    return upkeep.described(survey), asdict(survey), CHECK_FAILED if broken else OK
 
 
 def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
@@ -382,24 +386,30 @@ def store_gc(
 
     Exit code 1 if such files were found and not removed.
     """
+    from dataclasses import asdict
+
     from bench.folders import users_cache
     from bench.workflows import upkeep
 
     unneeded = _quietly(upkeep.unneeded, results)
-    asked = [problem for problem in unneeded if cache or problem["kind"] != upkeep.UNNAMED]
-    lines = [
-        f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})" for problem in asked
-    ]
-    if others := [problem for problem in unneeded if problem not in asked]:
+    listed = [problem for problem in unneeded if cache or problem.kind != upkeep.UNNAMED]
+    lines = []
+    for problem in listed:
+        lines.append(f"{problem.sentence()} ({upkeep.megabytes(problem.bytes)})")
+    others = [problem for problem in unneeded if problem not in listed]
+    if others:
         size = upkeep.total(others)
         more = f"{len(others)} more things that no record of these results names ({size})"
         lines.append(f"the cache has {more}; --cache names them")
-    if asked and yes:
-        upkeep.remove(asked, users_cache())
-        lines.append(f"removed: {len(asked)}, {upkeep.total(asked)}")
-    elif asked:
-        lines.append(f"{len(asked)} can go, {upkeep.total(asked)}; --yes removes them")
+    if listed and yes:
+        upkeep.remove(listed, users_cache())
+        lines.append(f"removed: {len(listed)}, {upkeep.total(listed)}")
+    elif listed:
+        lines.append(f"{len(listed)} can go, {upkeep.total(listed)}; --yes removes them")
     else:
         lines.append("nothing to remove")
-    body = {"found": asked, "removed": bool(asked and yes)}
-    return "\n".join(lines), body, CHECK_FAILED if asked and not yes else OK
+    body = {
+        "found": [asdict(problem) for problem in listed],
+        "removed": bool(listed and yes),
+    }
+    return "\n".join(lines), body, CHECK_FAILED if listed and not yes else OK
