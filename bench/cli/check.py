@@ -187,11 +187,14 @@ def export(
     record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed
     ones are counted.
     """
+    from dataclasses import asdict
+
     from bench.workflows import export as workflow
 
     results, request, typed = _request_of_record(given)
-    answer = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
-    return workflow.describe(answer), answer, CHECK_FAILED if answer["why"] else OK
+    exported = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
+    code = CHECK_FAILED if exported.why else OK
+    return workflow.describe(exported), asdict(exported), code
 
 
 @verb("export --submit students --row tinybert --to submission --data hub", form="--submit")
@@ -226,6 +229,8 @@ def submit(
     Every file is checked: its lines, ids and answers. Exit code 1 if an archive that is only
     checked would be refused.
     """
+    from dataclasses import asdict
+
     from bench.progress import quiet
     from bench.workflows import submit as workflow
 
@@ -244,21 +249,17 @@ def submit(
             "diagnostic-full.tsv"
         )
     quiet()
-    answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
-    lines = [
-        f"{name:12} {folder or 'one class for every example'}"
-        for name, folder in answer["models"].items()
-    ]
-    lines.append(f"written and checked: {answer['archive']}")
+    submission = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
+    body = asdict(submission)
+    lines = []
+    for name, folder in submission.models.items():
+        lines.append(f"{name:12} {folder or 'one class for every example'}")
+    lines.append(f"written and checked: {submission.archive}")
     if diagnostics is not None:
-        answer["diagnostics"] = workflow.diagnostics(to / "AX.tsv", diagnostics)
-        for group in answer["diagnostics"]:
-            title = f"{group['category']}{': ' * bool(group['kind'])}{group['kind']}"
-            lines.append(
-                f"{title:55} {group['examples']:5} examples  Matthews "
-                f"{100 * group['matthews']:5.1f}"
-            )
-    return "\n".join(lines), answer, OK
+        scores = workflow.diagnostics(to / "AX.tsv", diagnostics)
+        body["diagnostics"] = [asdict(score) for score in scores]
+        lines += [score.in_words() for score in scores]
+    return "\n".join(lines), body, OK
 
 
 @verb("audit paper.tex --results results/reference --row Ours=microbert", reads_scores=True)
