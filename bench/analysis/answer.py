@@ -31,6 +31,7 @@ from bench.report.table import (
     number,
 )
 from bench.report.tables.absolute_errors import absolute_error, in_units
+from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.parts import counted, if_busy
 from bench.stats.form import SCORE
 from bench.stats.metrics import label_of, metric_of
@@ -44,6 +45,8 @@ BORDERLINE = 0.5
 """Points of retention: a row whose interval ends nearer to the bound is called borderline, because
 other examples or another seed could decide otherwise."""
 MILLISECONDS: Fields = {" p50": "value", " p95": "high"}
+F1_TITLE = "F1 of "
+"""What the title of a class's F1 begins with."""
 BUSY_TITLE = "busy cores"
 """Title of the column of cores that other processes used while models were timed."""
 RUNTIMES = {"sdpa": "torch", "onnx": "ONNX Runtime", OWN_RUNTIME: OWN_RUNTIME}
@@ -270,15 +273,26 @@ def busy_titles(table: Table, group: ReportGroup) -> Table:
     return replace(table, columns=columns)
 
 
-def with_busy_cores(table: Table, session: SpeedRecord) -> Table:
-    """The sheet for a program: with a column of the cores that other processes used meanwhile.
+def for_programs(table: Table, group: ReportGroup, session: SpeedRecord) -> Table:
+    """The sheet with what a page says elsewhere: F1 of each class, and the cores that other
+    processes used meanwhile, which are 0 on an idle machine and empty where nobody could count
+    them."""
+    # F1 of classes, of rows whose answers are stored
+    columns = list(table.columns)
+    cells = {line.row: list(line.cells) for line in table.lines}
+    for by_class in f1_by_class(group):
+        columns += [Column(f"{F1_TITLE}{column.title}") for column in by_class.columns[1:]]
+        known = {line.label: line.cells for line in by_class.lines}
+        absent = [TableCell(DASH)] * (len(by_class.columns) - 1)
+        for row, own in cells.items():
+            own += known.get(row or "", absent)
 
-    It is 0 on an idle machine, and empty where nobody could count them.
-    """
+    # the work of others, which is one number for all rows
     cores = session.env.get("busy_cores")
-    cell = number(float(cores)) if isinstance(cores, int | float) else TableCell(DASH)
-    lines = [replace(line, cells=[*line.cells, cell]) for line in table.lines]
-    return replace(table, columns=[*table.columns, Column(BUSY_TITLE)], lines=lines)
+    busy = number(float(cores)) if isinstance(cores, int | float) else TableCell(DASH)
+    columns.append(Column(BUSY_TITLE))
+    lines = [replace(line, cells=[*cells[line.row], busy]) for line in table.lines]
+    return replace(table, columns=columns, lines=lines)
 
 
 def _best_first(choice: Choice) -> list[str]:

@@ -158,9 +158,7 @@ def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
     return next(filter(None, map(without_graph, deployed.values())), "")
 
 
-def planned_sizes(
-    row: MethodRow | None, checkpoint: Checkpoint, num_labels: int
-) -> list[Sizes]:
+def planned_sizes(row: MethodRow | None, checkpoint: Checkpoint, num_labels: int) -> list[Sizes]:
     """Sizes of a row's deployed models, one for each operating point, or of its teacher for None:
     as a record has them, with FLOPs by their formula, before anything is trained."""
     with shapes_only():
