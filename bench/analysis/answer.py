@@ -99,18 +99,25 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
     """
     if choice.chosen is None:
         return None
+    # the cheapest row that keeps enough, or the one of the highest mean
     least = choice.limits.get(RETAINED, 100 * KEPT)
     kept = [row for row in choice.candidates if (row.retained_low or 0.0) >= least]
     row = min(kept, key=cheapness) if kept else choice.chosen
-    called = tried[row.label].called if row.label in tried else choice.group.called(row.label)
-    sentences = [
-        f"{called} {_keeps(choice, row, bool(kept), least)}"
-        f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
-    ]
+
+    # the sentence: its name, what it keeps, what it costs, and what distilling would change
+    called = choice.group.called(row.label)
+    if row.label in tried:
+        called = tried[row.label].called
+    keeps = _keeps(choice, row, bool(kept), least)
+    distilling = _of_distilling(choice, row, tried, examples)
+    sentences = [f"{called} {keeps}{_costs(choice, row)}; {distilling}."]
+
+    # what speaks against it, and how little one seed says
     sentences += [f"Suspect: {what}." for what in row.suspect]
-    if choice.no_verdict:
-        is_one_seed = choice.no_verdict == groups.ONE_SEED
-        sentences.append(ONE_SEED if is_one_seed else choice.no_verdict)
+    if choice.no_verdict == groups.ONE_SEED:
+        sentences.append(ONE_SEED)
+    elif choice.no_verdict:
+        sentences.append(choice.no_verdict)
     return Answer(row, bool(kept), least, " ".join(sentences))
 
 
@@ -174,13 +181,16 @@ def _of_distilling(
     choice: Choice, row: Candidate, tried: Mapping[str, Tried], examples: int
 ) -> str:
     """What the best distilled row would change."""
-    distilled = [
-        each for each in choice.candidates if each.label in tried and tried[each.label].distils
-    ]
+    distilled = []
+    for each in choice.candidates:
+        if each.label in tried and tried[each.label].distils:
+            distilled.append(each)
     if row in distilled:
         return _of_quantising(choice, row)
     if not distilled:
         return "no distilled row is within the limits and sound"
+
+    # the best of them, and its difference to the row
     best = distilled[0]
     name = choice.group.called(best.label)
     gap = best.score - row.score
@@ -192,6 +202,8 @@ def _of_distilling(
     # a class that it never predicts may be all of the difference
     fault = "".join(f"; {what}" for what in best.suspect)
     figures = f"{name} {gap:+.1f} points, {interval}{fault}"
+
+    # what the interval shows
     if choice.no_verdict and (low > 0 or high < 0):
         seen = f"({name}, {interval}{fault})"
         return f"the best distilled row differs by {gap:+.1f} points {seen}"
