@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.table import DASH, Line, TableCell
+from bench.report.table import BUSY, DASH, Line, TableCell
 
 SEARCHES = "Settings chosen by search"
 """Title of the table that says what searches chose."""
@@ -15,7 +15,7 @@ SEARCHES = "Settings chosen by search"
 
 def if_busy(title: str, group: ReportGroup) -> str:
     """The title of a column of times: it says where the machine was busy when they were taken."""
-    return f"{title} (busy)" if group.speed_others else title
+    return title + BUSY if group.speed_others else title
 
 
 def counted(number: int, what: str) -> str:
