@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.plan.request import Request
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
+from bench.request import Request
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -85,12 +85,14 @@ def compare(
     teachers: Sequence[str] = (),
     metric: str | Sequence[str] = (),
     against: str = "",
+    tuned: bool = False,
 ) -> DataFrame:
     """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench
     compare``. The second row may be in another folder of results, ``theirs``. Several rows
     separated by commas are averaged, and ``against`` names the row that is subtracted from both
     sides. ``teachers`` names that of each row, where a row has several. ``metric`` scores the tasks
     in the place of the first one of each: its name, or ``MODULE:NAME`` of one in a file of yours.
+    ``tuned``: all names are those of rows that a search chose.
 
     Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after
     Holm's adjustment, from which the verdict comes.
@@ -101,17 +103,19 @@ def compare(
     from pandas import DataFrame
 
     from bench.analysis.compare import compare as carry_out
+    from bench.data.own_tasks import names_of_typed
 
     tables = carry_out(
         Path(results),
         first,
         second,
-        tasks,
+        names_of_typed(tasks),
         seeds,
         theirs=None if theirs is None else Path(theirs),
         teachers=teachers,
         metric=metric,
         against=against,
+        tuned=tuned,
     )
     return DataFrame(
         [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]
@@ -143,10 +147,12 @@ def choose(
     from pandas import DataFrame
 
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.file_names import place_of
 
     lines = []
-    for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
+    names = names_of_typed(tasks)
+    for choice in carry_out(Path(results), budget, names, backend, threads, metric):
         group = choice.group
         table = {"table": group.title, "report": place_of(group).as_posix()}
         table["no_verdict"] = choice.no_verdict

@@ -13,7 +13,8 @@ from pathlib import Path
 from bench.audit.names import is_average, is_score, plain_name, plain_task
 from bench.audit.printed import PrintedNumber
 from bench.audit.table import PrintedRow, Sheet
-from bench.errors import InputError, known_row
+from bench.errors import InputError
+from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
@@ -175,11 +176,12 @@ def _row_names(tables: Sequence[ReportGroup], rows: Sequence[str], results: Path
         for name, label in names:
             if often[plain_name(name)] == 1:
                 found[plain_name(name)] = label
-    typed = dict(_mapping(text, labels, results) for text in rows)
+    records = [record for group in tables for record in group.records]
+    typed = dict(_mapping(text, records, results) for text in rows)
     return RowNames(labels, typed, found)
 
 
-def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
+def _mapping(text: str, records: Collection[Record], results: Path) -> tuple[str, str]:
     """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=``
     in them themselves."""
     halves: list[tuple[str, str]] = []
@@ -190,11 +192,13 @@ def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str
         raise InputError(
             f"--row {text}: expected Name=row, with the name in the paper and a row of the records"
         )
+    known = {record.row for record in records}
+    known = {record.row for record in records}
     for paper, ours in halves:
         if ours in known:
             return plain_name(paper), ours
     paper, ours = halves[0]
-    return plain_name(paper), known_row(ours, known, results)
+    return plain_name(paper), row_named(ours, records, results)
 
 
 def _columns_of_differences(sheets: Sequence[Sheet]) -> set[tuple[str, str]]:

@@ -8,13 +8,14 @@ from pathlib import Path
 from bench.analysis.candidates import Candidate
 from bench.analysis.choose import BoundLimit, Choice
 from bench.analysis.limits import LATENCY, LIMITS, RETAINED, stated
-from bench.plan.from_record import source_options
 from bench.record.cell import ONNX_INT8, PLUS_INT8
 from bench.record.code import made_by
 from bench.report.comparison import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
 from bench.report.sources import warnings
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
+from bench.request import Request
+from bench.request.recorded import Recorded
 
 
 def table(choice: Choice) -> Table:
@@ -179,7 +180,7 @@ def latency_lines(choice: Choice, results: Path, is_typed: bool) -> list[str]:
         return []
     if not group.speed_conditions:
         words = ["speed", "--methods", "all"]
-        words += source_options(group.cell.data.slug, teacher.name, teacher.base)[-2:]
+        words += Request.of(Recorded(group.cell)).typed(["teacher"])
         words += ["--backends", f"sdpa,{ONNX_INT8}"] if has_8_bits else []
         typed = shlex.join([*words, "--results", str(results)])
         return [f"No `speed` session measured latencies with this teacher: python -m bench {typed}"]

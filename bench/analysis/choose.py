@@ -25,15 +25,14 @@ from bench.analysis.limits import (
     checked_limits,
     stated,
 )
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import NothingMeasured
-from bench.plan.from_record import is_own, source_options, typed_task
 from bench.record.cell import CHECKPOINT, FINISHED, ONNX_INT8, PLUS_INT8, POINTS_IN_8_BITS
+from bench.record.known_tasks import recorded_tasks
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.record.task_facts import recorded_names
+from bench.record.task_facts import OWN, data_facts, recorded_names
 from bench.report.comparison import (
     TOO_FEW_SEEDS,
     columns_of_noise,
@@ -45,6 +44,8 @@ from bench.report.frame import nothing_in
 from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.resampled import rng_for
 from bench.report.write import add_speed
+from bench.request import Request
+from bench.request.recorded import Recorded
 from bench.stats.own_metrics import named_metrics
 
 EXACT = 9
@@ -433,11 +434,12 @@ def _export_command(record: Record, task: str, store: Store) -> str:
         return ""
     words = ["export", record.key[:16], "--to", f"{cell.method}-{task}"]
     words += ["--results", str(store.root)]
-    if is_own(cell.data.slug):
-        words += ["--tasks", typed_task(cell.data.slug, task, [cell])]
+    asked = Request.of(Recorded(cell))
+    if data_facts(cell.data.slug).source == OWN:
+        words += asked.typed(["tasks"])
     if in_8_bits:
         words += ["--format", ONNX_INT8]
     if cell.method == CHECKPOINT:
         words += ["--from", "FOLDER"]
-    words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
+    words += asked.typed(["data", "teacher"])
     return f"python -m bench {shlex.join(words)}"

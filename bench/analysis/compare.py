@@ -21,12 +21,12 @@ from bench.analysis.compared_sides import (
 )
 from bench.analysis.mean_in_detail import in_detail
 from bench.analysis.shared_tables import SharedTable, shared_tables, titles_of
-from bench.data.own_tasks import recorded_tasks
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.record.cell import is_one_model
 from bench.record.code import made_by
 from bench.record.differences import LeftOut, left_out_lines
+from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names
@@ -49,13 +49,15 @@ def compare(
     metric: str | Sequence[str] = (),
     against: str = "",
     detail: bool = False,
+    tuned: bool = False,
 ) -> dict[str, list[Comparison]]:
     """By table of records, as a report has them: one comparison for each evaluation set that both
     sides have, and of their mean.
 
-    A row is named by its label or as tables print it. Each is the mean of all its seeds, or of
-    ``seeds``. Where no table has both, rows of two tables are compared that were scored on the same
-    examples, and a line says in what else the tables differ.
+    A row is named as tables print it or as it was typed (:func:`bench.record.named_rows.row_named`).
+    Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows of two tables
+    are compared that were scored on the same examples, and a line says in what else the tables
+    differ.
 
     Args:
         first, second: a row, or several whose mean is compared, separated by commas.
@@ -70,6 +72,7 @@ def compare(
             training of each seed.
         detail: whether the mean has its :class:`bench.stats.mean_detail.MeanDetail`; it has none
             without a verdict.
+        tuned: whether all names are those of rows that a search chose.
 
     Raises:
         InputError: a row that is not there, one row twice, a teacher that a row has not, or no
@@ -82,9 +85,11 @@ def compare(
     # the rows that were typed, among the records
     metrics = named_metrics(metric)
     if theirs is None:
-        named = named_sides(store, first, second, against, metrics, tasks)
+        named = named_sides(store, first, second, against, metrics, tasks, tuned)
     else:
-        named = sides_of_two_folders(store, Store(theirs), first, second, against, metrics, tasks)
+        named = sides_of_two_folders(
+            store, Store(theirs), first, second, against, metrics, tasks, tuned
+        )
     if teachers:
         named = of_teachers(named, teachers)
     if named.first == named.second:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.data.own_tasks import recorded_tasks
-from bench.errors import InputError, known_row, unknown
+from bench.errors import InputError, unknown
+from bench.record.known_tasks import recorded_tasks
+from bench.record.named_rows import row_named
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
 from bench.record.store import Store
@@ -81,23 +82,25 @@ def named_sides(
     against: str,
     metrics: Sequence[str],
     tasks: Sequence[str],
+    tuned: bool = False,
 ) -> NamedSides:
     """Two sides of rows in one folder.
 
     Args:
         first, second, against: the rows of both sides, and those that are subtracted.
         metrics: that come first on the tasks; none for those that records have first.
+        tuned: whether the names are those of rows that a search chose.
 
     Raises:
         InputError: a row that is not there, or a task that no metric suits.
     """
     records = _scored_by(metrics, store, tasks)
-    subtracted = _rows_called(against, records, store.root)
+    subtracted = _rows_called(against, records, store.root, tuned)
     if len(subtracted) > 2:
         raise _too_many_baselines(against)
     return NamedSides(
-        NamedSide(_rows_called(first, records, store.root), subtracted[:1]),
-        NamedSide(_rows_called(second, records, store.root), subtracted[-1:]),
+        NamedSide(_rows_called(first, records, store.root, tuned), subtracted[:1]),
+        NamedSide(_rows_called(second, records, store.root, tuned), subtracted[-1:]),
         records,
         store,
         {},
@@ -112,6 +115,7 @@ def sides_of_two_folders(
     against: str,
     metrics: Sequence[str],
     tasks: Sequence[str],
+    tuned: bool = False,
 ) -> NamedSides:
     """As :func:`named_sides`, with the second side's rows in another folder.
 
@@ -127,9 +131,9 @@ def sides_of_two_folders(
     their_baseline: tuple[str, ...] = ()
     if against:
         names = _names_of_baselines(against, own)
-        own_baseline = _rows_called(names[0], own, store.root)
-        their_baseline = _rows_called(names[-1], others, theirs.root)
-    rows = _rows_called(second, others, theirs.root)
+        own_baseline = _rows_called(names[0], own, store.root, tuned)
+        their_baseline = _rows_called(names[-1], others, theirs.root, tuned)
+    rows = _rows_called(second, others, theirs.root, tuned)
 
     folder = theirs.root.resolve().name
     renamed: dict[str, str] = {}
@@ -139,7 +143,7 @@ def sides_of_two_folders(
             moved.append(_of_another_folder(record, folder))
             renamed[record.row] = moved[-1].row
     return NamedSides(
-        NamedSide(_rows_called(first, own, store.root), own_baseline),
+        NamedSide(_rows_called(first, own, store.root, tuned), own_baseline),
         NamedSide(
             tuple(renamed[row] for row in rows),
             tuple(renamed[row] for row in their_baseline),
@@ -202,19 +206,16 @@ def one_row(named: NamedSides) -> str:
     return f"{text}. It has the teachers {', '.join(names)}: add --teacher {names[0]},{names[1]}"
 
 
-def _rows_called(typed: str, records: Sequence[Record], root: Path) -> tuple[str, ...]:
-    """The rows of names separated by commas, by their label or as tables print them; one name that
-    has a comma is one row.
+def _rows_called(typed: str, records: Sequence[Record], root: Path, tuned: bool) -> tuple[str, ...]:
+    """The rows of names separated by commas; one name that has a comma is one row.
 
     Raises:
         InputError: a row that is not there.
     """
-    labels = {record.row for record in records}
-    printed = {record.called: record.row for record in records if record.called not in labels}
-    if typed in labels or typed in printed:
-        return (printed.get(typed, typed),)
     names = [part.strip() for part in typed.split(",") if part.strip()]
-    return tuple(printed.get(name) or known_row(name, labels, root) for name in names)
+    if any(typed in (record.row, record.called) for record in records):
+        names = [typed]
+    return tuple(row_named(name, records, root, tuned) for name in names)
 
 
 def _names_of_baselines(against: str, records: Sequence[Record]) -> list[str]:

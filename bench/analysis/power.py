@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.data.tasks import GLUE
 from bench.errors import InputError, unknown
-from bench.plan.request import parse_seeds
+from bench.record.known_tasks import GLUE
+from bench.request.text import parse_seeds
 from bench.stats.metrics import metric_of
 from bench.stats.power import (
     POWER,

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.data.own_tasks import recorded_tasks
-from bench.data.predictions import INDEX, LABEL, PREDICTION
-from bench.errors import InputError, known_row
+from bench.errors import InputError
 from bench.files import folder_in_place_of
+from bench.record.answers import INDEX, LABEL, PREDICTION
 from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
+from bench.record.known_tasks import recorded_tasks
+from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def write_predictions(
-    results: Path, row: str, to: Path, tasks: Sequence[str] = ()
+    results: Path, row: str, to: Path, tasks: Sequence[str] = (), tuned: bool = False
 ) -> tuple[list[str], list[str]]:
     """One file for each evaluation set, below a folder of its seed: the right label, the
     prediction, and logits where it is a class.
@@ -41,7 +42,7 @@ def write_predictions(
     # the row's records
     store = Store(results)
     records = list(store.records())
-    row = known_row(row, {record.row for record in records}, results)
+    row = row_named(row, records, results, tuned)
     tasks = recorded_tasks(tasks, recorded_names(record.cell for record in records), results)
     own: list[Record] = []
     for record in records:

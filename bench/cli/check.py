@@ -55,7 +55,7 @@ def check(
         metavar="METRIC=POINTS",
     ),
     accept: Path | None = option(
-        None, "A TOML file with known regressions, each with a reason. docs/checks.md shows one."
+        None, "A TOML file with known regressions, each with a reason. docs/reports.md shows one."
     ),
     summary_file: Path | None = option(
         None, "Also write the summary to this file, as Markdown.", "--summary"
@@ -76,9 +76,10 @@ def check(
     from bench.analysis.gate_acceptances import accept as accepting
     from bench.analysis.gate_acceptances import budgets_of, read_acceptances, unmet
     from bench.analysis.gate_result import EXIT_CODES, overall
+    from bench.data.own_tasks import names_of_typed
     from bench.files import write_atomically
-    from bench.plan.request import parse_seeds
     from bench.plan.spelling import ALL, parse_methods
+    from bench.request.text import parse_seeds
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
@@ -92,7 +93,8 @@ def check(
     # rows are typed as for `run`; all are whatever the baseline has
     for row in comma_separated("" if methods == ALL else methods):
         rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
-    findings = compared_with(baseline, results, comma_separated(tasks), rows, chosen, limits)
+    names = names_of_typed(comma_separated(tasks))
+    findings = compared_with(baseline, results, names, rows, chosen, limits)
     not_compared = unmet(findings, acceptances)
     findings = accepting(findings, acceptances)
     text = "\n".join([gate_in_words.summary(findings), *not_compared])

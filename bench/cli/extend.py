@@ -8,7 +8,7 @@ from typing import Any
 from bench.cli.options import OFFLINE, TASKS, argument, option
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
-from bench.plan.request import SOURCES
+from bench.request.choices import SOURCES
 from bench.terminal import say
 
 

@@ -7,14 +7,15 @@ import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, get_type_hints
 
 import typer
 
 from bench.errors import InputError
-from bench.plan.request import Request, parse_numbers
+from bench.request import Request
+from bench.request.text import parse_numbers
 
 
 def option(default: Any, words: str, *names: str, **more: Any) -> Any:
@@ -49,6 +50,11 @@ METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX, YES = (
 )  # fmt: skip
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
+TUNED = option(
+    False,
+    "The names are those of tuned rows: tinybert is then the row that tables call (best of 6).",
+    "--tuned",
+)
 EXPERIMENT = option(
     None,
     "A TOML file with a paper's tables. Options that you type replace the options of the file. "
@@ -56,12 +62,6 @@ EXPERIMENT = option(
     metavar="FILE",
 )
 TABLE = option("", "Use only these tables of the experiment, separated by commas.")
-
-AS_RECORDED: dict[str, Any] = dict.fromkeys(
-    field.name for field in fields(Request) if field.metadata.get("recorded")
-)
-"""Fields of a request whose values `show --why` takes from the record where nobody types them,
-which None says."""
 
 
 def request_from_options(**given: Any) -> Request:
@@ -97,7 +97,11 @@ def _refuse_bytes_without_characters(given: dict[str, Any]) -> None:
 
 
 def with_request_options(
-    names: str = "", without: str = "", seldom: str = "", **defaults: Any
+    names: str = "",
+    without: str = "",
+    seldom: str = "",
+    as_recorded: Iterable[str] = (),
+    **defaults: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a verb these options of a request, before its own; it gets their values as one mapping,
     its first argument.
@@ -105,9 +109,11 @@ def with_request_options(
     Args:
         names: separated by spaces; all of them but those of ``without`` where it names none.
         seldom: names of its own options that only ``--help-all`` shows.
+        as_recorded: names of those that have no default, since a record states them.
         defaults: where a verb's differ; ``...`` for an option that has to be typed, None for one
             whose help shows none.
     """
+    defaults = {**dict.fromkeys(as_recorded), **defaults}
     wanted = [
         name
         for name in REQUEST

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from bench.cli.options import (
-    AS_RECORDED,
     LATEX,
     METHODS,
     METRIC,
@@ -18,6 +17,7 @@ from bench.cli.options import (
     ONLY_TASKS,
     REPORTS,
     RESULTS,
+    TUNED,
     YES,
     argument,
     option,
@@ -26,7 +26,8 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import EMBEDDED, TEACHERS
+from bench.request import AS_RECORDED
+from bench.request.choices import EMBEDDED, TEACHERS
 from bench.terminal import say, say_error, shown_json
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ def list_(
 
         return table(), {"metrics": list(METRICS)}, OK
     import methods as registry
-    from bench.data.tasks import GROUPS, KNOWN
+    from bench.data.tasks import KNOWN
     from bench.plan.spelling import method_class
+    from bench.record.known_tasks import GROUPS
 
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
     wrong: dict[str, str] = {}
@@ -115,9 +117,9 @@ def report(
 ) -> Answer:
     """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records
     give the same bytes."""
-    from bench.plan.request import reports_of
     from bench.record.store import Store
     from bench.report.write import names_in, write_reports
+    from bench.request import reports_of
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
@@ -137,10 +139,11 @@ def report(
 def compare(
     first: str = argument(
         ...,
-        "A row, with the name that it has in reports; or several, separated by commas, whose mean "
-        "is compared.",
+        "A row, as it was typed for `run` or as reports print it; or several, separated by commas, "
+        "whose mean is compared.",
     ),
     second: str = argument(..., "The row that it is compared with, or the mean of several."),
+    tuned: bool = TUNED,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
     against: str = option(
@@ -174,8 +177,9 @@ def compare(
     from bench.analysis.compare import compare as carry_out
     from bench.analysis.compare_in_words import table
     from bench.analysis.mean_in_detail import sentences
-    from bench.plan.request import parse_seeds
+    from bench.data.own_tasks import names_of_typed
     from bench.report.comparison import comparison_notes
+    from bench.request.text import parse_seeds
     from bench.stats.power import POWER
     from bench.user_files import comma_separated
 
@@ -184,7 +188,7 @@ def compare(
         results,
         first,
         second,
-        comma_separated(tasks),
+        names_of_typed(comma_separated(tasks)),
         chosen,
         exact,
         theirs,
@@ -192,6 +196,7 @@ def compare(
         metric or (),
         against,
         detail,
+        tuned,
     )
     texts: list[str] = []
     every_line = []
@@ -221,17 +226,20 @@ def compare(
     reads_scores=True,
 )
 def predictions(
-    row: str = argument(..., "A row, with the name that it has in reports."),
+    row: str = argument(..., "A row, as it was typed for `run` or as reports print it."),
     to: Path = option(..., "A new folder."),
+    tuned: bool = TUNED,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
 ) -> Answer:
     """Write what a row answered, one file for each task and seed, for others to compare with:
     `--methods predictions:FOLDER`."""
     from bench.analysis.predictions import write_predictions
+    from bench.data.own_tasks import names_of_typed
     from bench.user_files import comma_separated
 
-    files, notes = write_predictions(results, row, to, comma_separated(tasks))
+    names = names_of_typed(comma_separated(tasks))
+    files, notes = write_predictions(results, row, to, names, tuned)
     lines = [f"{len(files)} files in {to}, the first is {files[0]}", *notes]
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
@@ -305,6 +313,7 @@ def choose(
     """
     from bench.analysis.choice_in_words import in_words, latency_lines, table
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
@@ -323,9 +332,8 @@ def choose(
             threads=threads or 0, metric=metric or (), batch=batch, **typed,
         )  # fmt: skip
     _refuse_without_file(ctx)
-    choices = carry_out(
-        results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
-    )
+    names = names_of_typed(comma_separated(tasks))
+    choices = carry_out(results, budget, names, backend, threads or 0, metric or ())
     lines: list[str] = []
     for choice in choices:
         group = choice.group
@@ -551,7 +559,7 @@ def profile(
 )
 @with_request_options(
     without=f"seeds reports rerun_stale yes jobs executor address slurm {OF_RUN}",
-    **AS_RECORDED,
+    as_recorded=AS_RECORDED,
     data="sample",
     teacher="embedded",
 )
@@ -573,7 +581,7 @@ def why(
     from bench.workflows import why as workflow
 
     quiet()
-    typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
+    typed = {name for name in AS_RECORDED if given.get(name) not in (None, [])}
     asked = {
         name: value for name, value in given.items() if name not in AS_RECORDED or name in typed
     }

@@ -26,7 +26,7 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import SOURCES, TEACHERS
+from bench.request.choices import SOURCES, TEACHERS
 from bench.terminal import say, say_error
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def checked_request(**given: Any) -> Any:
     is loaded for seconds."""
     from bench.data.own_tasks import expand
     from bench.data.sources import source_for
-    from bench.plan.request import AUTO, HUB
     from bench.plan.spelling import check_names
+    from bench.request.choices import AUTO, HUB
 
     request = request_from_options(**given).checked()
     check_names(request.methods)
@@ -288,8 +288,8 @@ def speed(
 ) -> Answer:
     """Measure latency, throughput, memory and speed-up of the students compared with their
     teacher."""
-    from bench.plan.request import reports_of
     from bench.report.speed import write_speed_report
+    from bench.request import reports_of
     from bench.user_files import comma_separated
     from bench.workflows.speed import SpeedRequest, measure
 

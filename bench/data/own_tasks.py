@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from bench.data.tasks import (
     BALANCED,
     EQUAL,
     GLUE,
-    GROUPS,
     KNOWN,
     NO_CLASSES_TO_WEIGH,
     WEIGHTS,
@@ -47,8 +46,10 @@ from bench.data.tasks import (
     check_metrics,
     free_name,
     from_toml,
+    is_name,
 )
 from bench.errors import InputError, unknown
+from bench.record.known_tasks import GROUPS
 
 if TYPE_CHECKING:
     from bench.data.table import Tables
@@ -168,26 +169,20 @@ def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
     return list(chosen.values())
 
 
-def recorded_tasks(typed: Sequence[str], recorded: Collection[str], results: Path) -> list[str]:
-    """How records call tasks as they are typed; of a group those that they have.
+def names_of_typed(typed: Sequence[str]) -> list[str]:
+    """The names that records have of tasks as they are typed: files, folders and data sets by name.
 
-    Args:
-        recorded: the names by which the folder's tasks may be asked for
-            (:func:`bench.record.task_facts.recorded_names`).
+    What could be a name itself stays: the folder of a task ``reviews`` is typed ``./reviews``.
 
     Raises:
-        InputError: neither the records of this folder nor this program has a task.
+        InputError: files that are no task.
     """
-    names = list[str]()
+    names: list[str] = []
     for task in typed:
-        own = [task]
-        if task in GROUPS:
-            own = [name for name in GROUPS[task] if name in recorded]
-        elif is_own(task) and task not in recorded:
-            own = [member.name for member, _ in expand(task)]
-        if not own or own[0] not in {*recorded, *KNOWN}:
-            raise unknown(f"task in {results}", task, sorted(recorded))
-        names += own
+        if is_name(task) or not is_own(task):
+            names.append(task)
+        else:
+            names += [member.name for member, _ in expand(task)]
     return names
 
 

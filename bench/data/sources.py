@@ -17,6 +17,7 @@ from bench.data.spans import read_questions
 from bench.data.table_files import Split, read
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, nearest
+from bench.record.task_facts import half_dev_slug, held_back_slug
 
 HUB_REPOSITORY = "nyu-mll/glue"
 MADE_OF_SQUAD = "question-generation"
@@ -201,11 +202,10 @@ def held_back(task: Task, source: DataSource, draw: int = 0) -> tuple[Task, Data
         draw: which tenth: each number is another random one.
     """
     name = f"{source.name}, a tenth of train held back"
-    slug = f"{source.slug}-held-back"
     if draw:
         name += f" (draw {draw})"
-        slug += f"-{draw}"
     scored = EvaluationSet("held-back", task.name, "train")
+    slug = held_back_slug(source.slug, draw)
     part = Part(name, slug, source.epochs, source, tenth=True, draw=draw)
     return replace(task, evaluation=(scored,)), part
 
@@ -214,8 +214,7 @@ def reported_half(source: DataSource) -> DataSource:
     """A source that scores one half of each labelled evaluation set; the other half may choose the
     epoch."""
     name = f"{source.name}, half of each development set"
-    slug = f"{source.slug}-half-dev"
-    return Part(name, slug, source.epochs, source)
+    return Part(name, half_dev_slug(source.slug), source.epochs, source)
 
 
 @lru_cache

@@ -19,16 +19,14 @@ import numpy as np
 from bench.data.automatic_split import divided
 from bench.data.predictions import (
     ABOUT,
-    INDEX,
-    LABEL,
     LONGEST_INPUT,
-    PREDICTION,
     About,
     name_of_file,
 )
 from bench.data.table_files import Split
 from bench.data.tasks import BALANCED, Task
 from bench.errors import InputError
+from bench.record.answers import INDEX, LABEL, PREDICTION
 from bench.stats.metrics import metric_of
 
 NAME = "linear (TF-IDF)"

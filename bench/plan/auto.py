@@ -11,7 +11,8 @@ from typing import Any
 
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
-from bench.plan.request import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE, Request
+from bench.request import Request
+from bench.request.choices import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE
 
 REAL = {"data": HUB, "teacher": HUB_TEACHER}
 OFFLINE = {"data": SAMPLE, "teacher": EMBEDDED}

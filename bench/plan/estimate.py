@@ -26,7 +26,6 @@ from bench.plan.plan import (
     Step,
     TaskPlan,
 )
-from bench.plan.request import SLURM, SLURM_JOBS
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of
@@ -34,12 +33,13 @@ from bench.plan.tasks import setup_of
 from bench.plan.training_texts import TrainingTexts
 from bench.record.cell import PREDICTIONS
 from bench.record.recipe import PAPER, Recipe
+from bench.request.choices import SLURM, SLURM_JOBS
 
 if TYPE_CHECKING:
     from bench.data.corpus import Corpus
     from bench.plan.plan import ArtefactPlan, Planned
-    from bench.plan.request import Request
     from bench.plan.untrained import Counted
+    from bench.request import Request
 
 EFFICIENCY = 0.6
 """The part of the matrix-multiplication rate that whole training steps reach, as seen in fp32.

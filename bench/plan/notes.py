@@ -12,8 +12,8 @@ from bench.data.own_tasks import files_line
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import Planned, TaskPlan
-from bench.plan.request import SAMPLE
 from bench.plan.tasks import share_cut
+from bench.request.choices import SAMPLE
 
 if TYPE_CHECKING:
     from bench.stats.metrics.metric import Metric

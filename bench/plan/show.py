@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bench.data.checkpoints import PUBLIC_WEIGHTS
 from bench.data.columns import described
 from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
-from bench.plan.request import AUTO, TF32
 from bench.progress import duration
 from bench.record.cell import PLUS_INT8
+from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
+from bench.record.task_facts import SAMPLE, data_facts
+from bench.record.varied import VARIED_TEACHER
+from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""
@@ -46,19 +48,20 @@ def describe(plan: Plan) -> str:
         lines = [f"plan: {len(plan.cells)} cells: {states}"]
 
     # what is read, and how it is trained
-    lines.append(f"  data: {', '.join(dict.fromkeys(task.data.name for task in plan.tasks))}")
+    lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
     teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
-    lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
+    seeds = "and seed" if VARIED_TEACHER in plan.request.vary else "for all seeds"
+    lines.append(f"  teacher: {', '.join(teachers)}; one for each task {seeds}")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
 
-    # what is shared, and the cells of each task
+    # what is shared, and the cells
     lines += [f"  {artefact}" for artefact in _artefacts(plan)]
     lines += _outputs(plan)
     if plan.cells:
-        lines += [_cells(plan, task) for task in plan.tasks]
+        lines += _cells(plan)
 
     # what a reader should know, time and disk
     lines += [f"  note: {note}" for note in plan.notes]
@@ -67,6 +70,12 @@ def describe(plan: Plan) -> str:
     if plan.todo_steps or plan.afterwards:
         lines += _estimate(plan)
     return "\n".join(lines)
+
+
+def _data(task: TaskPlan) -> str:
+    """What the examples of a task are called; of generated ones also that they are no benchmark."""
+    is_generated = data_facts(task.data.slug).source == SAMPLE
+    return task.data.name + (" (generated sentences, not GLUE)" if is_generated else "")
 
 
 def _recipe(plan: Plan) -> str:
@@ -109,7 +118,19 @@ def _outputs(plan: Plan) -> list[str]:
     ]
 
 
-def _cells(plan: Plan, task: TaskPlan) -> str:
+def _cells(plan: Plan) -> list[str]:
+    """The rows that are to do, and the tasks that they are to do on; the same rows stand once."""
+    tasks: dict[str, list[str]] = {}
+    for task in plan.tasks:
+        named = f"{task.shown} ({task.data.rows['train']:,} examples)"
+        tasks.setdefault(_rows_to_do(plan, task), []).append(named)
+    lines = []
+    for rows, names in tasks.items():
+        lines += [f"  rows: {rows}", f"    on {', '.join(names)}"]
+    return lines
+
+
+def _rows_to_do(plan: Plan, task: TaskPlan) -> str:
     """The rows that are to do on a task, and how many share a pass of its teacher."""
     names: dict[str, None] = {}
     for planned in plan.cells_of(task.name):
@@ -118,11 +139,10 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
     # the largest group that one pass of the teacher serves
     taught = 0
     for step in plan.todo_steps:
-        if step.kind == STUDENTS_STEP and step.tasks == (task,):
+        if step.kind == STUDENTS_STEP and step.task == task.name:
             taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
     sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
-    todo = ", ".join(names) or "nothing to do"
-    return f"  {task.shown:11} {task.data.rows['train']:>7,} examples: {todo}{sharing}"
+    return (", ".join(names) or "nothing to do") + sharing
 
 
 def _estimate(plan: Plan) -> list[str]:
@@ -159,10 +179,11 @@ def _artefacts(plan: Plan) -> list[str]:
         if not entry.artefact.is_kept:
             continue
         name = entry.title
-        shared = "shared by tasks, seeds and methods"
+        seeds = "" if plan.request.vary else ", seeds"
+        shared = f"shared by tasks{seeds} and methods"
         if entry.task is not None:
             name = entry.artefact.words
-            shared = "shared by seeds and methods"
+            shared = "shared by methods" if plan.request.vary else "shared by seeds and methods"
         of_line = tasks.setdefault((name, _artefact_state(plan, entry), shared), {})
         if entry.task is not None:
             of_line[entry.task.shown] = None

@@ -20,7 +20,7 @@ from bench.record.recipe import START
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.plan.plan import TaskPlan
-    from bench.plan.request import Request
+    from bench.request import Request
 
 MOST_PASSES = 3
 """How often the texts are read at most. The usual training of a student reads its examples in

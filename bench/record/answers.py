@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from bench.record.schema import Record
     from bench.stats.form import Form
 
+INDEX = "index"
+PREDICTION = "prediction"
+LABEL = "label"
+"""Columns of a file of predictions: an example's number from 0 on, what was predicted, and what is
+right. One that is written here is read as ``predictions:FOLDER``."""
 SCORED_ALIKE = 1e-6
 """How far a score may be from what its answers give."""
 ARRAYS = ("logits", "labels", "examples")

@@ -36,6 +36,7 @@ HARNESS = (
     "bench.make.output_scale",
     "bench.optimizers",
     "bench.plan.scheduled_stages",
+    "bench.record.optimizers",
     "bench.record.recipe",
     "bench.stats.form",
     "bench.train",

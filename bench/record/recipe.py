@@ -49,7 +49,7 @@ class Recipe:
     betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=LATER)
     """Two shares of Adam: how much of the gradient's mean and of its square each step keeps."""
     optimizer: str = field(default=ADAMW, metadata=LATER)
-    """A name of bench.optimizers."""
+    """A name of bench.record.optimizers."""
     eps: float | None = field(default=None, metadata=LATER)
     """The number that Adam and others add to the root of the squared gradient's mean; None: the
     optimiser's published number."""

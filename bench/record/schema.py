@@ -20,8 +20,9 @@ from bench.record.free_parts import (
     read_as,
 )
 from bench.record.keys import SCHEMA
+from bench.record.known_tasks import facts_of_older_record
 from bench.record.stated import stated
-from bench.record.task_facts import TaskFacts, facts_of_older_record
+from bench.record.task_facts import TaskFacts
 
 
 class StrictModel(BaseModel):

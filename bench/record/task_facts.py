@@ -8,14 +8,11 @@ Some facts have no field, and are read from a name; the one place that does so i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bench.record.cell import Cell, Frozen, Search
-
-if TYPE_CHECKING:
-    from bench.data.tasks import Task
 
 SAMPLE = "sample"
 """Examples of the generated suite."""
@@ -39,30 +36,6 @@ class TaskFacts(Frozen):
     """the first is the one that tables show"""
     unlabelled: tuple[str, ...] = ()
     """evaluation sets whose labels are not public: they are predicted and not scored"""
-
-
-def facts_of(task: Task) -> TaskFacts:
-    unlabelled = tuple(e.name for e in task.evaluation if not e.labelled)
-    return TaskFacts(
-        form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled
-    )
-
-
-def facts_of_older_record(
-    tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]
-) -> TaskFacts:
-    """For a record that was written before records described their task: of GLUE's from its table,
-    else from its scores.
-
-    Args:
-        tasks: of the cell: the one task that was scored.
-        scores: evaluation set -> metric -> value.
-    """
-    from bench.data.tasks import GLUE
-
-    if tasks and tasks[0] in GLUE:
-        return facts_of(GLUE[tasks[0]])
-    return TaskFacts(metrics=tuple(next(iter(scores.values()), {})))
 
 
 class Augmented(NamedTuple):
@@ -94,14 +67,34 @@ class DataFacts(NamedTuple):
     """whether half of the development rows choose the epoch and the other half is scored"""
 
 
-SLUG = re.compile(
+def held_back_slug(slug: str, draw: int) -> str:
+    """The short name of examples of which a tenth of the training rows is scored.
+
+    Args:
+        draw: which tenth.
+    """
+    return f"{slug}-held-back-{draw}" if draw else f"{slug}-held-back"
+
+
+def half_dev_slug(slug: str) -> str:
+    """The short name of examples of which half of the development rows choose the epoch."""
+    return f"{slug}-half-dev"
+
+
+def augmented_slug(slug: str, augmented: Augmented) -> str:
+    """The short name of examples with further training rows."""
+    made = f"{slug}-{augmented.kind}-augmented-{augmented.times}"
+    return f"{made}-with-{augmented.vectors}" if augmented.vectors else made
+
+
+ENDING = re.compile(
     r"(?P<base>.*?)"
-    r"(?P<held_back>-held-back(?:-\d+)?)?"
+    r"(?P<held_back>-held-back(?:-(?P<draw>\d+))?)?"
     r"(?P<half_dev>-half-dev)?"
     r"(?:-(?P<kind>masked|rules)-augmented-(?P<times>\d+)(?:-with-(?P<vectors>.+))?)?",
     re.DOTALL,
 )
-"""The short name of a data source; its parts are in the order in which a plan adds them."""
+"""A short name, and what these three functions add to it, in the order in which a plan adds it."""
 
 
 @cache
@@ -112,7 +105,7 @@ def data_facts(slug: str) -> DataFacts:
     A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of
     one's own cannot have such a name.
     """
-    parts = SLUG.fullmatch(slug)
+    parts = ENDING.fullmatch(slug)
     assert parts is not None, "every part but the first may be empty"
     base = parts["base"]
     held_back = parts["held_back"] or ""
@@ -128,13 +121,16 @@ def data_facts(slug: str) -> DataFacts:
         "glue": HUB if base == "glue-hub" else FOLDER,
     }
     source = kinds.get(base.partition("-")[0], FOLDER)
+    augmented = None
+    if parts["kind"]:
+        augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
     return DataFacts(
         source=source,
         folder=base.removeprefix("folder-") if source == FOLDER else "",
         plain=base + held_back + half_dev,
         augmented=augmented,
         held_back=bool(held_back),
-        draw=int(held_back.removeprefix("-held-back").removeprefix("-") or 0),
+        draw=int(parts["draw"] or 0),
         half_dev=bool(half_dev),
     )
 

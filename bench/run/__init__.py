@@ -22,7 +22,6 @@ from bench.make.export import folder_for
 from bench.make.work import FailedCell
 from bench.measure.busy import training_here
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import RAY, SAMPLE, SLURM, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.cell import IN_8_BITS
@@ -30,6 +29,8 @@ from bench.record.cell_locks import CellLocks
 from bench.record.rescored import rescored
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
+from bench.request import Request
+from bench.request.choices import RAY, SAMPLE, SLURM
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
 from bench.run.track import check_tracker, track

@@ -21,8 +21,8 @@ from bench.interrupts import interrupts_ignored
 from bench.make.work import StepResult
 from bench.measure.devices import device_of
 from bench.plan.plan import Plan, Step
-from bench.plan.request import Request
 from bench.progress import Progress
+from bench.request import Request
 from bench.run import worker
 from bench.run.display import Display, FileProgress
 from bench.run.time_left import TimeLeft

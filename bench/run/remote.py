@@ -26,7 +26,7 @@ from bench.files import folder_in_place_of, lock_of
 from bench.folders import CLUSTER_RUNS, users_cache
 from bench.make.work import StepResult
 from bench.plan.plan import Plan
-from bench.plan.request import Request
+from bench.request import Request
 from bench.run.worker import request_of_worker
 
 FORGOTTEN_SECONDS = 30 * 86_400.0

@@ -23,8 +23,8 @@ from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
 from bench.make.work import StepResult
 from bench.plan.plan import Plan, Step
-from bench.plan.request import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.progress import Progress
+from bench.request.choices import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.run.display import FileProgress
 from bench.run.executors import Executor
 from bench.run.remote import Start, answered, enter_run_folder, new_run_folder, resolve

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import InputError
-from bench.plan.request import TENSORBOARD, TRACKERS
 from bench.record.schema import Record
 from bench.record.task_facts import shown_tasks
+from bench.request import TENSORBOARD, TRACKERS
 
 PROJECT = "bert-bench"
 

@@ -17,8 +17,8 @@ from bench.make import step as steps
 from bench.make.work import StepResult, Work
 from bench.measure.devices import device_of
 from bench.plan.plan import Step
-from bench.plan.request import Request
 from bench.progress import quiet
+from bench.request import Request
 from bench.run.display import FileProgress
 from bench.stats.own_metrics import load_metrics
 from bench.train.numerics import ComputeSettings

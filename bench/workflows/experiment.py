@@ -12,7 +12,6 @@ from bench.data.sources import source_for
 from bench.plan.build import build
 from bench.plan.experiment_file import Experiment, TableRequest, TableSpec, read_experiment
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import AUTO, HUB, Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
@@ -28,6 +27,8 @@ from bench.report.published import (
     published,
 )
 from bench.report.tables.quoted import Quotation
+from bench.request import Request
+from bench.request.choices import AUTO, HUB
 from bench.run import Outcome, agree
 from bench.user_files import comma_separated
 from bench.workflows.run import joined, run

@@ -32,7 +32,6 @@ from bench.make.export import (
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import Planned, TaskPlan
-from bench.plan.request import Request
 from bench.progress import Progress, quiet
 from bench.record.cell import (
     CHECKPOINT,
@@ -48,6 +47,7 @@ from bench.record.cell import (
 )
 from bench.record.schema import Record
 from bench.record.store import Store
+from bench.request import Request
 from bench.stats.paired import changed_answers
 from bench.workflows.backends import BATCH, answers_of, batches_of
 from bench.workflows.run import run

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.plan.show import describe
 from bench.plan.steps import keep_pretraining
 from bench.progress import Progress, quiet
 from bench.record.store import Store
 from bench.report.write import write_groups
+from bench.request import Request
 from bench.run import Outcome, carry_out, refuse_script_without_main_guard, unfinished
 from bench.workflows.run_summary import pretrained_line, shown
 

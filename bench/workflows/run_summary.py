@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.make.work import FailedCell
-from bench.plan.request import HUB, HUB_TEACHER, Request
 from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.record.task_facts import SAMPLE
@@ -22,6 +21,8 @@ from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
 from bench.report.tables.leaderboard import summary
 from bench.report.tables.parts import listed
+from bench.request import Request
+from bench.request.choices import HUB, HUB_TEACHER
 
 TERMINAL = 100
 """Characters of a line in a terminal."""
@@ -68,7 +69,8 @@ def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
     pair = _two_to_compare(group, kept, cells)
     if pair:
         words = ["python", "-m", "bench", "compare", *pair, "--results", str(request.results)]
-        lines.append(f"next: {shlex.join([*words, *own_metrics(group)])}")
+        words += replace(request, metric=own_metrics(group)).typed(["metric"])
+        lines.append(f"next: {shlex.join(words)}")
     return "\n".join(lines)
 
 

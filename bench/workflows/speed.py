@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import InputError
-from bench.plan.request import AUTO
 from bench.progress import Progress
 from bench.record.cell import CHECKPOINT
 from bench.record.speed_sessions import Conditions, SpeedRecord, write_speed
+from bench.request.choices import AUTO
 from bench.stats.ratios import FEWEST_ROUNDS
 
 if TYPE_CHECKING:

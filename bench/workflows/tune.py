@@ -18,21 +18,14 @@ import numpy as np
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
-from bench.plan.spelling import (
-    PACE,
-    MethodRow,
-    defaults,
-    grid_of,
-    parse_methods,
-    parse_one,
-    parse_rows,
-)
+from bench.plan.spelling import MethodRow, defaults, grid_of, parse_methods, parse_one, parse_rows
 from bench.progress import Progress
 from bench.record.cell import PLUS_INT8, TOO_FEW, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
+from bench.request import Request
+from bench.request.choices import PACE
 from bench.run import Outcome
 from bench.stats.power import least_gap
 from bench.user_files import comma_separated

@@ -15,7 +15,6 @@ from bench.errors import CHECK_FAILED, NOT_COMPARABLE, InputError
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import Plan
-from bench.plan.request import Request
 from bench.progress import Progress
 from bench.record.cell import FINISHED, LINEAR_IN_8_BITS, LINEAR_ONLY, TEACHER, record_key
 from bench.record.code import STALE, UNKNOWN, state_of_record
@@ -25,6 +24,7 @@ from bench.record.store import Store
 from bench.report.comparison import compared, sides_of
 from bench.report.groups import ScoreColumn
 from bench.report.resampled import resampled
+from bench.request import Request
 from bench.stats.form import ROUNDED, SCORE, differing
 from bench.stats.metrics import metric_of
 from bench.stats.power import LEVEL

@@ -13,9 +13,8 @@ import methods
 from bench.cache import MADE, Slot
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.from_record import request_from_record, spelling_of
+from bench.plan.from_record import request_from_record
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key
@@ -24,6 +23,8 @@ from bench.record.differences import ABSENT, differences, field_differences, fla
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, shown_task, shown_tasks
+from bench.request import Request
+from bench.request.recorded import row_of
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""
@@ -97,8 +98,9 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
 def _slots_of(plan: Plan) -> dict[str, Slot]:
     """Everything that the cells of a plan are made from, whether it is to do or not, by its key."""
     slots: dict[str, Slot] = {}
-    for task in plan.tasks:
-        for slot in (task.teacher_slot(0), task.augmentation_slot):
+    own_tasks = [planned.own_task for planned in plan.cells if planned.own_task is not None]
+    for task in (*plan.tasks, *own_tasks):
+        for slot in (task.teacher_slot(task.teacher_seed), task.augmentation_slot):
             slots[slot.key] = slot
     for entry in plan.artefacts:
         if entry.artefact.is_kept:
@@ -232,7 +234,7 @@ def _no_row_today(record: Record, typed: Collection[str]) -> str:
             "its package"
         )
     try:
-        parse_rows(spelling_of(cell))
+        parse_rows(row_of(cell))
     except (ImportError, InputError) as error:
         return f"today's {cell.method} has no such row, so a run cannot find this record: {error}"
     return ""

@@ -15,7 +15,7 @@ from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
+from bench.request import Request
 
 CLASSES = ("billing", "refund", "spam", "legal")
 TASK = Task(

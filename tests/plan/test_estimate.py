@@ -13,10 +13,10 @@ from bench.plan import estimate, show
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP, Cost, Step
-from bench.plan.request import Request
 from bench.plan.show import parts_of
 from bench.plan.steps import steps_of
 from bench.record.cell import record_key
+from bench.request import Request
 from bench.run import executors
 from bench.train.numerics import ComputeSettings
 

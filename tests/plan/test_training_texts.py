@@ -13,9 +13,9 @@ from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import ArtefactPlan, Plan
-from bench.plan.request import Request
 from bench.plan.training_texts import MOST_PASSES, TrainingTexts
 from bench.record.store import Store
+from bench.request import Request
 
 LABELS = ["meow", "woof", "tweet", "blub"]
 """Words that are in no text."""

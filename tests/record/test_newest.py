@@ -11,12 +11,12 @@ import tiny
 
 from bench.analysis.trace import trace
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.cell import Partner
 from bench.record.differences import comparability_key, left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.write import write_reports
+from bench.request import Request
 
 TIMES = (f"2026-11-{day:02}T07:00:00+00:00" for day in itertools.count(1))
 

@@ -57,9 +57,7 @@ def test_a_command_is_planned(words, everything, two_gpus, embedded, bench, tmp_
     for executor, package in (("ray", "ray"), ("slurm", "submitit")):
         if executor in words:
             pytest.importorskip(package, reason=f"needs the extra {executor!r} ({package})")
-    monkeypatch.setattr(
-        "bench.plan.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1"
-    )
+    monkeypatch.setattr("bench.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1")
     for remembered in (checkpoints._from_hub, sources.hub_folder):
         remembered.cache_clear()
     with served(everything, tmp_path / "hub cache", monkeypatch):
