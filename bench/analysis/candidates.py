@@ -254,11 +254,11 @@ def _fault(evidence: Evidence, label: str) -> str:
     group = evidence.group
     if any(record.point == LINEAR_IN_8_BITS for record in group.records_of(label)):
         return f"{LINEAR_ONLY}; run it again"
-    mute = [
-        c.name
-        for c in evidence.columns
-        if not all(record.key in evidence.stored for record in group.finished(label, c))
-    ]
+    mute = []
+    for column in evidence.columns:
+        records = group.finished(label, column)
+        if not all(record.key in evidence.stored for record in records):
+            mute.append(column.name)
     if mute:
         return f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
     wrong: list[str] = []

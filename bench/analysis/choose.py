@@ -1,4 +1,4 @@
-"""The best row within limits: what fits, which limit binds, and how surely the best one is the best.
+"""The best row within limits: what fits, which limit binds, and how surely it is the best.
 
 :func:`choose` finds the tables and answers for each: :func:`choice_of` judges its rows
 (:mod:`bench.analysis.candidates`) by the limits (:mod:`bench.analysis.limits`), compares those that
@@ -225,11 +225,12 @@ def choice_of(
 
 def _typed_rows(group: Study) -> list[str]:
     """The rows but those that ``:ablate`` made; the teacher is one of them."""
-    return [
-        label
-        for label in group.systems
-        if not all(record.cell.ablation_of for record in group.records_of(label))
-    ]
+    typed = []
+    for label in group.systems:
+        records = group.records_of(label)
+        if not all(record.cell.ablation_of for record in records):
+            typed.append(label)
+    return typed
 
 
 def _standing_in(row: Candidate, judged: Sequence[Judged]) -> Candidate:
@@ -274,7 +275,8 @@ def _why_over(evidence: Evidence, row: Candidate, name: str) -> str:
 
 
 def _compared_with_best(evidence: Evidence, fitting: Sequence[Candidate]) -> list[Candidate]:
-    """The rows with their tests against the first one, and their probabilities of being the best."""
+    """The rows with their tests against the first one, and their probabilities of being the
+    best."""
     if len(fitting) < 2:
         return list(fitting)
     best = fitting[0].label

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.analysis.answer import Answer, Tried, answer, in_megabytes, sheet, with_busy_cores
+from bench.analysis.answer import Answer, Tried, answer, for_programs, in_megabytes, sheet
 from bench.analysis.answer_page import Taken, page
 from bench.analysis.choose import Choice, choose
 from bench.analysis.limits import LIMITS, checked_limits
@@ -129,7 +129,8 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     text = page(name, choice, found, table, session, taken, said, trials.left_out, command)
     reports = outcome.plan.request.reports / slug(name)
     write_atomically(reports / "answer.md", text)
-    write_atomically(reports / "answer.csv", to_csv(with_busy_cores(table, session)).encode())
+    csv = to_csv(for_programs(table, choice.group, session))
+    write_atomically(reports / "answer.csv", csv.encode())
     return Answered(outcome, choice, found, taken, reports / "answer.md", reports / "answer.csv")
 
 

@@ -1,7 +1,7 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
-docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, and two tables of
-docs/hyperparameters.md of the recipes.
+docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, two tables of
+docs/hyperparameters.md of the recipes, and those of docs/choose.md of the sheets in results/alternatives/sheets.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from sheets import sheets
 
 DOCS = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(
@@ -228,6 +230,7 @@ def paper_recipes() -> str:
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "common recipe": common_recipe,
     "paper recipes": paper_recipes,
+    "sheets": sheets,
 }
 """Name of a marked block -> what is in it."""
 

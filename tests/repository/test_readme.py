@@ -330,10 +330,10 @@ ANSWERS = {"audit": 1}
 READ = [
     command
     for command in unique_commands()
-    if command.startswith(READING) and not re.search(r"FOLDER|:NAME|--why|reviews\.csv", command)
+    if command.startswith(READING) and not re.search(r"FOLDER|:NAME|--why|^choose [^-]", command)
 ]
-"""Those with a folder of the reader's own, or with a row that is named for one, are only parsed. The one of `compare` runs for the
-table below it."""
+"""Those with a folder or a file of the reader's own, or with a row that is named for one, are only parsed. The one of `compare` runs
+for the table below it."""
 PLANNED = [
     command
     for command in unique_commands()

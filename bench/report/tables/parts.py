@@ -10,7 +10,7 @@ from bench.record.schema import Record
 from bench.record.varied import VARIED_START, VARIED_TEACHER
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Study
-from bench.report.table import DASH, Line, TableCell
+from bench.report.table import BUSY, DASH, Line, TableCell
 
 SEARCHES = "Settings chosen by search"
 """Title of the table that says what searches chose."""
@@ -18,7 +18,7 @@ SEARCHES = "Settings chosen by search"
 
 def if_busy(title: str, study: Study) -> str:
     """The title of a column of times: it says where the machine was busy when they were taken."""
-    return f"{title} (busy)" if study.speed.busy_cores else title
+    return title + BUSY if study.speed.busy_cores else title
 
 
 def counted(number: int, what: str) -> str:
