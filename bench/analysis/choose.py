@@ -509,7 +509,6 @@ def _changed(evidence: _Evidence, label: str) -> float | None:
         if not taught_by:
             continue
         logits = f"logits.{column.evaluation}"
-        # one of all seeds, or one for each
         teachers = [stored[teacher.key][logits].argmax(1) for teacher in taught_by]
         others = [stored[student.key][logits].argmax(1) for student in students]
         shares.append(np.mean(np.stack(teachers) != np.stack(others)))

@@ -47,9 +47,8 @@ def _lines(group: ReportGroup) -> Iterator[Line]:
             taught_by = teachers_of(students, theirs)
             if not data.has(students) or not taught_by:
                 continue
-            teachers = taught_by if len(taught_by) > 1 else taught_by * len(students)
             seeds = []
-            for student, teacher in zip(students, teachers, strict=True):
+            for student, teacher in zip(students, taught_by, strict=True):
                 taught = data.logits[teacher.key]
                 seeds.append(fidelity(data.logits[student.key], taught, data.labels))
             means = {name: float(np.mean([seed[name] for seed in seeds])) for name in seeds[0]}

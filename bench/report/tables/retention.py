@@ -5,7 +5,7 @@ The retention of several columns is the mean of theirs, as the field's tables of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -122,13 +122,14 @@ class Share:
 
 
 def recorded_teachers(data: Resampled, records: Sequence[Record]) -> list[Teacher]:
-    """The scores of teachers that have records with stored answers."""
+    """The scores of teachers that have records with stored answers: one where all are the same."""
     column = data.column
     teachers = []
     for record in records:
         score = record.scores[column.evaluation][column.metric]
         teachers.append(Teacher(score, data.scores_R[record.key]))
-    return teachers
+    is_shared = len({record.key for record in records}) == 1
+    return teachers[:1] if is_shared else teachers
 
 
 def share_of(data: Resampled, own: Sequence[Record], teachers: Sequence[Teacher]) -> Share:
@@ -174,64 +175,28 @@ def ends_of(shares: Sequence[Share]) -> tuple[float, float]:
 def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Table | None:
     """One cell a student and column, with its interval; behind them their mean.
 
-    ``kept`` is the share of the teacher's score that counts as kept. A student whose record names another teacher than
-    the one in the table is refused, with the two hashes, unless the store has that teacher's answers to the same examples:
-    then its ratio is to that teacher.
+    Args:
+        kept: the share of the teacher's score that counts as kept.
     """
-    (scored, unsound, left_out), lines = _teacher(group), []
+    scored, unsound, left_out = _teacher(group)
     averaged = [column for column in scored if column not in unsound and column in group.averaged]
-    noise = not_shown_better(group, answers)
+    judge = _Judge(group, answers, unsound, not_shown_better(group, answers), kept)
+    lines = []
     for label in students_of(group):
-        is_cheaper = _is_cheaper(group, label)
-        cells = list[TableCell]()
-        # of the columns of the mean
-        shares = list[Share]()
-        for column in scored:
-            own, theirs, data = (
-                group.finished(label, column),
-                group.finished(TEACHER, column),
-                answers.get(column),
-            )
-            taught_by = teachers_of(own, theirs)
-            # or from a further training of the table's teacher, which `unsound` is of
-            named = {teacher_weights(record) for record in own}
-            further = (
-                data.teachers.get(str(*named)) if data is not None and len(named) == 1 else None
-            )
-            cells.append(TableCell(DASH))
-            if own and theirs and not taught_by and further is None:
-                other = next(r for r in own if not teachers_of([r], theirs))
-                hashes = " and ".join(str(teacher_weights(r))[:12] for r in (other, theirs[0]))
-                refused = f"{label}, {column.title}: trained from another teacher ({hashes})"
-                cells[-1] = TableCell(REFUSED, footnotes=(refused,))
-            elif column in unsound:
-                cells[-1] = TableCell(
-                    DASH, footnotes=(unsound[column],) if own and is_cheaper else ()
-                )
-            elif data is not None and data.has(own) and data.has(theirs) and is_cheaper:
-                teachers = [Teacher(*further)] if further else recorded_teachers(data, taught_by)
-                if all(teacher.score > 0 for teacher in teachers):
-                    share = share_of(data, own, teachers)
-                    cell = retention(share.value, share.distribution(), kept)
-                    if group.has_seeds_apart([label], [column]):
-                        plain = cell.text.removesuffix(cell.verdict)
-                        cell = replace(cell, text=plain + TOO_FEW_SEEDS, verdict=TOO_FEW_SEEDS)
-                    is_suspect = cell.verdict == KEEPS and group.suspicions.get((label, column))
-                    # a constant answer keeps a teacher that is no better
-                    seeds = None if is_one_model(own[0].cell) else len(own)
-                    if column in noise or is_suspect or why_no_verdict(column.data, seeds):
-                        cell = replace(
-                            cell, text=cell.text.removesuffix(f" {cell.verdict}"), verdict=""
-                        )
-                    cells[-1] = replace(cell, n=len(own), keys=keys_of([*own, *theirs]))
-                    if column in averaged:
-                        shares.append(share)
-        if any(cell.text != DASH or cell.footnotes for cell in cells):
-            mean = TableCell(DASH)
-            if len(shares) == len(averaged) > 1:
-                low, high = ends_of(shares)
-                mean = number(mean_share(shares), unit=" %", low=low, high=high)
-            lines.append(line_of(group, label, [*cells, mean]))
+        of_row = [judge.cell(label, column) for column in scored]
+        cells = [cell for cell, _ in of_row]
+        if all(cell.text == DASH and not cell.footnotes for cell in cells):
+            continue
+        # the mean, where every column of it has a share
+        shares = []
+        for column, (_, share) in zip(scored, of_row, strict=True):
+            if share is not None and column in averaged:
+                shares.append(share)
+        mean = TableCell(DASH)
+        if len(shares) == len(averaged) > 1:
+            low, high = ends_of(shares)
+            mean = number(mean_share(shares), unit=" %", low=low, high=high)
+        lines.append(line_of(group, label, [*cells, mean]))
     if not lines:
         return None
     note = (
@@ -246,6 +211,78 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
     heads += [Column("mean retention", csv=INTERVAL)]
     notes = (note + left_out, *sources_of_variance(group))
     return Table("Retention", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """The cells of a group's table.
+
+    Attributes:
+        unsound: columns in which a share of the teacher says nothing, and why.
+        noise: columns in which the teacher is not shown to be better than a constant.
+        kept: the share of the teacher's score that counts as kept.
+    """
+
+    group: ReportGroup
+    answers: Answers
+    unsound: Mapping[ScoreColumn, str]
+    noise: Sequence[ScoreColumn]
+    kept: float
+
+    def cell(self, label: str, column: ScoreColumn) -> tuple[TableCell, Share | None]:
+        """The cell of a row in a column, and the share that it shows.
+
+        A student whose record names another teacher than those in the table is refused, with the
+        two hashes, unless the store has that teacher's answers to the same examples: then its
+        ratio is to that teacher.
+        """
+        own = self.group.finished(label, column)
+        theirs = self.group.finished(TEACHER, column)
+        data = self.answers.get(column)
+        is_cheaper = _is_cheaper(self.group, label)
+        taught_by = teachers_of(own, theirs)
+        further = _further_teacher(own, data)
+        if own and theirs and not taught_by and further is None:
+            other = next(record for record in own if not teachers_of([record], theirs))
+            hashes = " and ".join(str(teacher_weights(each))[:12] for each in (other, theirs[0]))
+            refused = f"{label}, {column.title}: trained from another teacher ({hashes})"
+            return TableCell(REFUSED, footnotes=(refused,)), None
+        if column in self.unsound:
+            reasons = (self.unsound[column],) if own and is_cheaper else ()
+            return TableCell(DASH, footnotes=reasons), None
+        if data is None or not (is_cheaper and data.has(own) and data.has(theirs)):
+            return TableCell(DASH), None
+        teachers = [further] if further is not None else recorded_teachers(data, taught_by)
+        if any(teacher.score <= 0 for teacher in teachers):
+            return TableCell(DASH), None
+        share = share_of(data, own, teachers)
+        cell = retention(share.value, share.distribution(), self.kept)
+        cell = self._judged(cell, label, column, own)
+        return replace(cell, n=len(own), keys=keys_of([*own, *theirs])), share
+
+    def _judged(
+        self, cell: TableCell, label: str, column: ScoreColumn, own: Sequence[Record]
+    ) -> TableCell:
+        """A cell without its verdict where the row or its column allows none."""
+        plain = cell.text.removesuffix(cell.verdict)
+        if self.group.has_seeds_apart([label], [column]):
+            cell = replace(cell, text=plain + TOO_FEW_SEEDS, verdict=TOO_FEW_SEEDS)
+        # a constant answer keeps a teacher that is no better
+        is_suspect = cell.verdict == KEEPS and self.group.suspicions.get((label, column))
+        seeds = None if is_one_model(own[0].cell) else len(own)
+        if column in self.noise or is_suspect or why_no_verdict(column.data, seeds):
+            return replace(cell, text=plain.removesuffix(" "), verdict="")
+        return cell
+
+
+def _further_teacher(own: Sequence[Record], data: Resampled | None) -> Teacher | None:
+    """The further training of the table's teacher that all these students name, where the store has
+    its answers."""
+    named = {teacher_weights(record) for record in own}
+    if data is None or len(named) != 1:
+        return None
+    found = data.teachers.get(str(*named))
+    return None if found is None else Teacher(*found)
 
 
 def _on_verdicts(group: ReportGroup, lines: Sequence[Line], kept: float) -> str:
