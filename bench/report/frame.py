@@ -39,13 +39,11 @@ def same_teacher(student: Record, teacher: Record) -> bool:
 
 
 def teachers_of(students: Sequence[Record], teachers: Sequence[Record]) -> list[Record]:
-    """The teacher of each student; one record where all have the same, and none where that of some
-    student is not there."""
+    """The teacher of each student; none where that of some student is not there."""
     found = []
     for student in students:
         own = next((teacher for teacher in teachers if same_teacher(student, teacher)), None)
         if own is None:
             return []
         found.append(own)
-    is_shared = len({teacher.key for teacher in found}) == 1
-    return found[:1] if is_shared else found
+    return found

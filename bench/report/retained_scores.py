@@ -92,10 +92,14 @@ class Share:
 
 
 def recorded_teachers(data: Resampled, records: Sequence[Record]) -> list[Teacher]:
-    """The scores of teachers that have records with stored predictions."""
+    """The scores of teachers that have records with stored predictions: one where all are the same.
+    """
     scores = _scores(records, data.column)
     resampled = [data.scores_R[record.key] for record in records]
-    return [Teacher(score, score_R) for score, score_R in zip(scores, resampled, strict=True)]
+    pairs = zip(scores, resampled, strict=True)
+    teachers = [Teacher(score, score_R) for score, score_R in pairs]
+    is_shared = len({record.key for record in records}) == 1
+    return teachers[:1] if is_shared else teachers
 
 
 def share_of(data: Resampled, own: Sequence[Record], teachers: Sequence[Teacher]) -> Share:

@@ -73,12 +73,11 @@ def _cells(
     """What is measured of a row, as means over its seeds.
 
     Args:
-        taught_by: the teacher of all students, or that of each.
+        taught_by: the teacher of each.
         keys: of the records behind the cells.
     """
     seeds = []
-    for number_of_seed, student in enumerate(students):
-        teacher = taught_by[number_of_seed] if len(taught_by) > 1 else taught_by[0]
+    for student, teacher in zip(students, taught_by, strict=True):
         taught = data.logits[teacher.key]
         seeds.append(fidelity(data.logits[student.key], taught, data.labels))
     cells = []

@@ -37,6 +37,8 @@ from bench.report.verdicts import reference_of
 
 SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐", TOO_FEW_SEEDS: "?"}
 """Verdict -> how it is printed."""
+NO_RANKS = "They stand in the order of their means, which is no ranking."
+"""What a table without verdicts says of its order."""
 LEADERS = 3
 """Rows whose difference is told with and without what the mean leaves out."""
 MOST_FAILURES = 5
@@ -132,7 +134,7 @@ def _note(study: Study) -> str:
     note = "Rows with all results, in percent, with 95 % intervals."
     # the summary above says why there are no verdicts
     if study.no_verdict:
-        return note
+        return f"{note} {NO_RANKS}"
     tests = "the mean of a row is one test"
     # where one column alone is no noise, its verdict is that of the differences between systems
     if len(study.averaged) == 1 < len(study.columns):

@@ -48,44 +48,42 @@ def left_out_of_means(study: Study, columns: Collection[ScoreColumn] = ()) -> st
 def sources_of_variance(study: Study) -> list[str]:
     """Sentences for tables with intervals: by which chances these are moved, and which they leave
     out."""
-    trained = [
-        label for label in study.students if not is_one_model(study.records_of(label)[0].cell)
-    ]
-    records = [record for label in trained for record in study.records_of(label)]
-    if not records:
-        return ["The intervals are over examples alone."]
+    trained = [record for record in study.records if not is_one_model(record.cell)]
     over = ["examples"]
-    if len({record.cell.seed for record in records}) > 1:
+    if len({record.cell.seed for record in trained}) > 1:
         over.append("seeds of the students")
     left_out: list[str] = []
-    of_some: list[str] = []
-    for source in _drawn_once_or_anew(records):
-        varying = [label for label in trained if study.records_of(label)[0].cell.varies(source)]
-        if len(varying) == len(trained):
-            over.append(f"{source}s, of which each seed has its own")
-        elif varying:
-            of_some.append(f"{source}s in {listed([study.called(label) for label in varying])}")
-        else:
+    for source in _drawn_by_chance(trained):
+        varies = {study.called(record.row): record.cell.varies(source) for record in trained}
+        rows = [row for row, does_vary in varies.items() if does_vary]
+        if not rows:
             left_out.append(source)
-    text = f"The intervals are over {listed([*over, *of_some])}."
+        elif len(rows) == len(varies):
+            over.append(f"{source}s, of which each seed has its own")
+        else:
+            over.append(f"{source}s in {listed(rows)}")
+    texts = [f"The intervals are over {listed(over)}."]
     if left_out:
-        serve = "serves" if len(left_out) == 1 else "serve"
         ones = listed([f"one {source}" for source in left_out])
-        text += f" They leave out what another one would do: {ones} {serve} all seeds."
-    return [text, *_one_search(study)]
+        texts.append(f"They leave out what others would do: all seeds have {ones}.")
+    return [" ".join(texts), *_one_search(study)]
 
 
-def _drawn_once_or_anew(records: Sequence[Record]) -> list[str]:
-    """What besides the seed of a student is drawn by chance in some of these trainings: teachers
-    that are fine-tuned here, and starts that are trained here."""
+def _drawn_by_chance(trained: Sequence[Record]) -> list[str]:
+    """What besides the students is drawn by chance in some of these trainings: teachers that are
+    fine-tuned here, and starts that are trained here."""
     sources = []
-    if any(record.cell.teacher.origin == "fine-tuned" for record in records):
+    if any(record.cell.teacher.origin == "fine-tuned" for record in trained):
         sources.append(VARIED_TEACHER)
-    for record in records:
-        bodies = [body for name, body in record.artefacts.items() if name in record.cell.artefacts]
-        if any("train" in body for body in bodies):
-            return [*sources, VARIED_START]
+    if any(_has_trained_start(record) for record in trained):
+        sources.append(VARIED_START)
     return sources
+
+
+def _has_trained_start(record: Record) -> bool:
+    """Whether something that a student begins with was trained here."""
+    made = [record.artefacts.get(name, {}) for name in record.cell.artefacts]
+    return any("train" in body for body in made)
 
 
 def _one_search(study: Study) -> list[str]:
