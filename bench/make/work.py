@@ -1,4 +1,4 @@
-"""How one process makes steps, and what making them gives: plain data that another process can send."""
+"""How one process makes steps, and the outcome: plain data that another process can send."""
 
 from __future__ import annotations
 
