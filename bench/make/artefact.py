@@ -97,6 +97,7 @@ class _GivenByCache(Given):
             text_budget=entry.text.budget if entry.text else 0,
             row_recipe=entry.task.teacher_recipe if entry.task is not None else None,
         )
+        self.seed = entry.seed
         self._entry = entry
         self._data = data
         self._work = work
@@ -136,7 +137,8 @@ class _GivenByCache(Given):
             return model  # type: ignore[no-any-return]
         if source not in self._teachers:
             assert self._data is not None, "only what is a task's own reads its teacher"
-            self._teachers[source] = self._data.tuned(source.seed)
+            seed = self._data.plan.tuning_seed(source.seed)
+            self._teachers[source] = self._data.tuned(seed)
         label = next(planned.label for planned in self._entry.sources if planned == source)
         model, self.made_from[label] = self._teachers[source]
         return model

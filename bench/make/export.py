@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench.data.checkpoints import EMBEDDED_SHA256, HUB_CONFIGURED, OURS, opener, tokenizer_of
+from bench.data.checkpoints import HUB_CONFIGURED, OURS, opener, tokenizer_of
 from bench.data.encoding import ends_kept
 from bench.data.sources import HUB_REPOSITORY
 from bench.data.spans import ANSWER_TOKENS, QUESTION_TOKENS
@@ -16,13 +18,15 @@ from bench.data.tasks import GLUE, Task
 from bench.files import folder_in_place_of, slug
 from bench.make.teacher import as_question_answering
 from bench.make.work import FailedCell, StepResult, Work
-from bench.plan.from_record import scoring_again
 from bench.plan.plan import TaskPlan
-from bench.plan.request import SAMPLE
-from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER
+from bench.record.cell import CHECKPOINT, POINTS_IN_8_BITS, TEACHER, Cell
+from bench.record.known_teachers import EMBEDDED_SHA256
 from bench.record.recipe import optimizers_of
 from bench.record.schema import Record
 from bench.record.task_facts import HUB, data_facts, shown_task, shown_tasks
+from bench.request import Request
+from bench.request.choices import SAMPLE
+from bench.request.recorded import Recorded, task_as_typed
 from bench.stats.metrics import metric_of
 from bench.stats.paired import interval, resampled_scores
 
@@ -426,3 +430,11 @@ def _limits(record: Record, model: Any, task: Task, longest: int) -> list[str]:
         limits.append(_what_it_reads(task, longest))
     limits.append("The licence is that of the base model and of the data; no other is given here.")
     return limits
+
+
+def scoring_again(cell: Cell) -> str:
+    """The command that scores what a cell has trained, kept as a folder; its place is left open."""
+    asked = replace(Request.of(Recorded(cell)), methods=f"{CHECKPOINT}:THIS-FOLDER")
+    # of a student of several tasks the one that was scored
+    asked = replace(asked, tasks=task_as_typed(cell.tasks[0], [cell]))
+    return shlex.join(asked.command("run", ["methods", "tasks", "data", "teacher"]))

@@ -43,6 +43,7 @@ class Given:
         text_recipe: by which a student is trained on text.
         text_budget: tokens of the text that such a student reads, over all passes.
         row_recipe: by which a student is trained on a task's training rows.
+        seed: of all random draws.
     """
 
     artefact: Artefact
@@ -52,6 +53,7 @@ class Given:
     text_recipe: Recipe | None = None
     text_budget: int = 0
     row_recipe: Recipe | None = None
+    seed: int = 0
     on_step: OnStep = lambda done, total: None
     beginning: str = field(default="", init=False)
     log: TrainLog | None = field(default=None, init=False)
@@ -156,11 +158,15 @@ class Given:
 
         # the training draws from where the generator stands, and hands it on: make goes on behind
         # it
-        random = RandomState(0, numerics.device)
+        random = RandomState(self.seed, numerics.device)
         random.begin_here()
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         options = LoopOptions(
-            0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states()
+            self.seed,
+            numerics,
+            recipe.batch_size,
+            on_step=self.on_step,
+            states=self.training_states(),
         )
         frozen = None if teacher is None else numerics.frozen(teacher)
         train_task([trainer], examples, frozen, options)
@@ -184,7 +190,7 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
 
     # else it is made, always from the same random numbers
     begun = time.perf_counter()
-    with RandomState(0, given.device).current():
+    with RandomState(given.seed, given.device).current():
         tensors = given.artefact.make(given)
     body: dict[str, Any] = {"beginning": given.beginning} if given.beginning else {}
     if given.log is not None:

@@ -107,7 +107,8 @@ def _data_of(task: TaskPlan, work: Work) -> TaskData:
     if work.task_data is not None:
         read = work.task_data.plan
         is_same_data = (read.data, read.task) == (task.data, task.task)
-        if is_same_data and read.checkpoint == task.checkpoint:
+        is_same_teacher = (read.checkpoint, read.teacher) == (task.checkpoint, task.teacher)
+        if is_same_data and is_same_teacher:
             return work.task_data  # type: ignore[no-any-return]
     work.task_data = _task_data(task, work)
     return work.task_data  # type: ignore[no-any-return]

@@ -1,16 +1,19 @@
-"""A cell: one question. Its training's key is the hash of what determines the weights; its record's key also covers what is scored."""
+"""A cell: one question. Its training's key is the hash of what determines the weights; its record's
+key also covers what is scored."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from bench.record.free_parts import Count, Positive, RecipeNumbers, check_settings, read_as
 from bench.record.keys import SCHEMA, digest
+from bench.record.varied import VARIED_TEACHER
 
 TEACHER = "teacher"
-"""The reserved name of the row of the teacher itself, which is scored and not trained as a student."""
+"""The reserved name of the row of the teacher itself, which is scored and not trained as a
+student."""
 CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 PREDICTIONS = "predictions"
@@ -32,9 +35,11 @@ ONNX_INT8 = "onnx-int8"
 
 
 def split_row(row: str) -> tuple[str, list[str]]:
-    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``, ``[alpha=1]``.
+    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``,
+    ``[alpha=1]``.
 
-    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name begins with a capital.
+    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name
+    begins with a capital.
     """
     name, *parts = row.split(":")
     if parts and name not in FINISHED and parts[0][:1].isupper():
@@ -66,11 +71,13 @@ class DataIdentity(Frozen):
     rows: dict[str, Count]
     """examples of each split, for people"""
     task_file: str = ""
-    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
+    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in
+    older records"""
 
 
 class TeacherIdentity(Frozen):
-    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was made of them."""
+    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was
+    made of them."""
 
     name: str
     base: str
@@ -102,7 +109,8 @@ TOO_FEW = "too few held-out examples to tell any difference"
 
 
 class Search(Frozen):
-    """How a row's settings were chosen: trials on training rows held back, with a teacher that has not seen them."""
+    """How a row's settings were chosen: trials on training rows held back, with a teacher that has
+    not seen them."""
 
     of: str
     """the row that was searched"""
@@ -149,6 +157,21 @@ class Search(Frozen):
         )
 
 
+class Varied(Frozen):
+    """What was drawn anew with each seed of a row, besides its students.
+
+    The keys of seed 0 say which seeds belong together: those of their own teachers and starts
+    differ.
+    """
+
+    sources: tuple[Literal["teacher", "start"], ...]
+    """a teacher, or what students begin with where that is trained"""
+    teacher: str
+    """key of the teacher as seed 0 has it"""
+    artefacts: dict[str, str] = Field(default_factory=dict)
+    """keys of what was prepared, as seed 0 has it"""
+
+
 class Selection(Frozen):
     """Which rows chose the epoch whose weights are shipped."""
 
@@ -161,10 +184,13 @@ class Selection(Frozen):
         """For a reader of the row."""
         if self.rule == "dev":
             return (
-                "the epoch whose weights are shipped was chosen on the very rows that are scored: its score is too high by "
-                "what the choice gains"
+                "the epoch whose weights are shipped was chosen on the very rows that are scored: "
+                "its score is too high by what the choice gains"
             )
-        return "the epoch whose weights are shipped was chosen on the other half of the development rows"
+        return (
+            "the epoch whose weights are shipped was chosen on the other half of the development "
+            "rows"
+        )
 
 
 class NumericIdentity(Frozen):
@@ -176,10 +202,12 @@ class NumericIdentity(Frozen):
     device: str = "cpu"
     """kind of device: cpu, cuda, mps ..."""
     deterministic: bool = False
-    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU gives them anyway"""
+    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU
+    gives them anyway"""
 
     def identity(self) -> dict[str, Any]:
-        """As keys have it: without what is usual of device and kernels, so that keys made before they were known stay."""
+        """As keys have it: without what is usual of device and kernels, so that keys made before
+        they were known stay."""
         usual = {"device": "cpu", "deterministic": False}
         return {
             name: value
@@ -204,7 +232,8 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
-    """the one task that is scored, as a list of one name. Tasks that are learned together are in ``together``"""
+    """the one task that is scored, as a list of one name. Tasks that are learned together are in
+    ``together``"""
     data: DataIdentity
     """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity
@@ -224,25 +253,35 @@ class Cell(Frozen):
     selection: Selection | None = None
     """how the scored epoch was chosen; None for the last"""
     search: Search | None = None
-    """the search that chose the settings; None without one. It is a part of ``key``, not of ``train_key``"""
+    """the search that chose the settings; None without one. It is a part of ``key``, not of
+    ``train_key``"""
     teacher_outputs: str = ""
-    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
-    every step"""
+    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the
+    teacher's forward pass ran in every step"""
     kernels: str = ""
     """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
+    varied: Varied | None = None
+    """what was drawn anew with the seed besides the student; None where one teacher and one start
+    serve all seeds. It is a part of ``key``, not of ``train_key``"""
+
+    def varies(self, source: str) -> bool:
+        """Whether each seed of its row has its own teacher, or its own start."""
+        return self.varied is not None and source in self.varied.sources
 
     @property
     def row_limit(self) -> int | None:
-        """The limit of training rows that it takes to plan this cell again; of tasks learned together, for all of them."""
+        """The limit of training rows that it takes to plan this cell again; of tasks learned
+        together, for all of them."""
         limits = [partner.max_train_rows for partner in self.together] or [self.data.max_train_rows]
         return next((limit for limit in limits if limit), None)
 
 
 def is_one_model(cell: Cell) -> bool:
-    """Whether a row is one model for all seeds: a teacher, a finished checkpoint, or predictions of no named seed."""
-    return cell.method in (TEACHER, CHECKPOINT) or (
-        cell.method == PREDICTIONS and not cell.settings["seeded"]
-    )
+    """Whether a row is one model for all seeds: a teacher that serves them all, a finished
+    checkpoint, or predictions of no named seed."""
+    if cell.method == TEACHER:
+        return not cell.varies(VARIED_TEACHER)
+    return cell.method == CHECKPOINT or (cell.method == PREDICTIONS and not cell.settings["seeded"])
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:
@@ -277,11 +316,14 @@ def training_identity(cell: Cell) -> dict[str, Any]:
 
 
 def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record is of besides its training: operating point and evaluation sets; of a student of several tasks also
-    which one is scored; of a row whose settings were searched for also the search."""
+    """What a record is of besides its training: operating point and evaluation sets; of a student
+    of several tasks also which one is scored; of a row whose settings were searched for also the
+    search; and what was drawn anew with the seed."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.identity()
+    if cell.varied is not None:
+        scored["varied"] = cell.varied.model_dump()
     return {"point": point, "evaluation": cell.data.evaluation, **scored}
 
 

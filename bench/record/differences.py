@@ -1,4 +1,5 @@
-"""Where cells differ: field by field, in the parts of the question, and which of several trainings under one name is shown. No torch."""
+"""Where cells differ: field by field, in the parts of the question, and which of several trainings
+under one name is shown. No torch."""
 
 from __future__ import annotations
 
@@ -16,23 +17,25 @@ from bench.record.cell import (
 )
 from bench.record.keys import canonical
 from bench.record.schema import Record
+from bench.record.varied import VARIED_TEACHER
 
 ABSENT = "(not there)"
 """The value of a field that only the other cell has."""
 PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
     "teacher": lambda c: (c.teacher.base, c.teacher.origin),
+    "what is drawn anew with each seed": lambda c: c.varied and c.varied.sources,
     "recipe": lambda c: _recipe(c),
     "precision, threads or device": lambda c: c.numeric.model_dump(),
     "settings": lambda c: _settings(c),
     "search of the settings": lambda c: _search(c),
-    "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
+    "general start or other artefacts": lambda c: _artefacts(c),
     "tokenizer": lambda c: c.tokenizer,
-    "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
-    "teacher's training": lambda c: c.teacher.key,
+    "tasks learned together": lambda c: _partners(c),
+    "teacher's training": lambda c: _teaching(c),
 }
-"""What besides the row, the task and the seed two records must share to be answers to one question. In the order in which a
-reader is told: the last one differs with many of the others."""
+"""What besides the row, the task and the seed two records must share to be answers to one question.
+In the order in which a reader is told: the last one differs with many of the others."""
 SHARED = ("data", "teacher", "teacher's training")
 """What all rows of a column must have in common."""
 
@@ -50,6 +53,26 @@ def _settings(cell: Cell) -> tuple[Any, ...]:
     return (cell.version, sorted(cell.settings.items()), cell.dropped)
 
 
+def _teaching(cell: Cell) -> tuple[str, ...]:
+    """The key of the teacher that serves all seeds, or of that of seed 0 where each has its own."""
+    if cell.varied is not None and cell.varies(VARIED_TEACHER):
+        return (cell.varied.teacher, "one for each seed")
+    return (cell.teacher.key,)
+
+
+def _artefacts(cell: Cell) -> list[tuple[str, str]]:
+    """Keys of what was prepared; where that is drawn anew with the seed, those of seed 0."""
+    artefacts = cell.varied.artefacts if cell.varied else cell.artefacts
+    return sorted(artefacts.items())
+
+
+def _partners(cell: Cell) -> list[dict[str, Any]]:
+    """The tasks that a student learned together; without their teachers where each seed has its
+    own."""
+    left_out = {"teacher"} if cell.varies(VARIED_TEACHER) else set[str]()
+    return [partner.model_dump(exclude=left_out) for partner in cell.together]
+
+
 def _search(cell: Cell) -> Any:
     """A search; where each seed has one, what was asked of them all."""
     search = cell.search
@@ -59,7 +82,8 @@ def _search(cell: Cell) -> Any:
 
 
 def differences(first: Cell, second: Cell, point: str = "") -> list[dict[str, Any]]:
-    """Every field in which the keys' contents differ, in the order of the keys; none exactly where the keys are the same.
+    """Every field in which the keys' contents differ, in the order of the keys; none exactly where
+    the keys are the same.
 
     Args:
         point: the operating point of both.
@@ -113,8 +137,8 @@ def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any
 def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """The same for cells that agree in these parts.
 
-    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: method,
-    chosen epoch, outputs, kernels.
+    With all of them, only the task's name, the seed and the row's name may differ, and what that
+    name says: method, chosen epoch, outputs, kernels.
     """
     return canonical([PARTS[name](cell) for name in parts])
 
@@ -138,9 +162,11 @@ LeftOut = list[tuple[Record, str]]
 
 
 def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """Of each task, the students of the newest teacher and data; of each row on it, those of the newest training.
+    """Of each task, the students of the newest teacher and data; of each row on it, those of the
+    newest training.
 
-    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes before one that did not.
+    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes
+    before one that did not.
     """
     records, older_points = _without_older_points(records)
     students = [r for r in records if r.cell.method != TEACHER]
@@ -159,7 +185,8 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
 
 
 def _without_older_points(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """The records without those in 8 bits of an older kind whose row is there in 8 bits of today."""
+    """The records without those in 8 bits of an older kind whose row is there in 8 bits of
+    today."""
     records = list(records)
     of_today = {(r.cell.tasks, r.row) for r in records if r.point == IN_8_BITS and r.status == "ok"}
     shown: list[Record] = []
@@ -191,25 +218,30 @@ def newest_of(
     shown: list[Record] = []
     left: LeftOut = []
     for kinds in met.values():
-        chosen = max(
-            kinds.values(),
-            key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those),
-        )
+        chosen = max(kinds.values(), key=_newest_in)
         shown += chosen
-        others = (r for those in kinds.values() if those is not chosen for r in those)
-        left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in others]
+        for those in kinds.values():
+            if those is not chosen:
+                left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in those]
     return shown, left
 
 
+def _newest_in(records: Iterable[Record]) -> tuple[bool, str, str]:
+    """By what one set of records is newer than another: by its newest record, one with a score
+    first."""
+    return max((record.status == "ok", record.finished, record.key) for record in records)
+
+
 def left_out_lines(left: LeftOut) -> list[str]:
-    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are not listed."""
+    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are
+    not listed."""
     by_row: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     for record, why in left:
         if record.status == "ok":
             place = ("+".join(record.cell.tasks), record.row, why)
             by_row.setdefault(place, []).append((record.cell.seed, record.key[:12]))
-    return [
-        f"left out: {row} on {task}, {', '.join(f'seed {seed} ({key})' for seed, key in sorted(those))}; "
-        f"newer records differ in: {why}"
-        for (task, row, why), those in sorted(by_row.items())
-    ]
+    lines: list[str] = []
+    for (task, row, why), those in sorted(by_row.items()):
+        seeds = ", ".join(f"seed {seed} ({key})" for seed, key in sorted(those))
+        lines.append(f"left out: {row} on {task}, {seeds}; newer records differ in: {why}")
+    return lines

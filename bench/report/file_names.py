@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.files import slug
 from bench.record.cell import NumericIdentity
 from bench.record.keys import digest
+from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
 from bench.report.groups import GLUE_FOLDER, ReportGroup

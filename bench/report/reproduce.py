@@ -3,171 +3,211 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.plan.from_record import is_own, source_options, typed_task
-from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
-from bench.plan.spelling import as_typed
-from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
-from bench.record.recipe import ADAMW, Recipe
+from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER
+from bench.record.recipe import Recipe
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.record.task_facts import data_facts, row_as_typed
+from bench.record.task_facts import OWN, data_facts, row_as_typed
 from bench.report.groups import ReportGroup
+from bench.request import RECORDED, Request
+from bench.request.choices import SAMPLE
+from bench.request.recorded import PretrainingText, Recorded, task_as_typed
 from bench.stats.own_metrics import reference_of
 
-Words = tuple[str, ...]
+FIRST = ("seeds", "data", "teacher")
+"""Options that every command begins with, behind rows and tasks."""
+OF_ROWS = ("checkpoint", "teacher_outputs", "kernels", "numbers")
+"""Options in which the rows of one table may differ."""
+OF_TRAINING = (
+    "recipe",
+    "epochs",
+    "optimizer",
+    "precision",
+    "deterministic",
+    "augment",
+    "augment_times",
+    "word_vectors",
+)
+"""Options of the training that all rows of a table share; an experiment's file may set them."""
+LAST = ("metric", "max_train_rows", "corpus", "corpus_tokens", "threads", "device")
+ALWAYS = (*FIRST, "recipe", "epochs", "threads", "device", "results")
+"""Options that are typed although they are the usual ones: those may change."""
 
 
 @dataclass(frozen=True)
-class How:
-    """How records were made, as far as one command has it for all its rows.
+class SearchOptions:
+    """The options of ``tune`` that its request has not."""
 
-    Attributes:
-        verb: ``run`` or ``tune``.
-        options: how the rows were chosen and computed, and the numbers that the teacher's recipe
-            has otherwise.
-        limit: training rows; None for all.
-        each_seed: whether a search was repeated for each seed.
-        search_seed: the seed of a search that was not. Of two searches with different seeds each
-            has a command.
-    """
+    trials: int
+    settings: tuple[str, ...]
+    each_seed: bool
+    """whether each seed has a search of its own"""
+    seed: int | None
+    """of the trials, where all seeds have one search: such searches have a command each"""
 
-    verb: str
-    options: Words
-    limit: int | None
-    each_seed: bool = False
-    search_seed: int | None = None
+    def words(self, seeds: int) -> list[str]:
+        """How they are typed for so many seeds."""
+        words = ["--trials", str(self.trials)]
+        if self.settings:
+            words += ["--search", ",".join(self.settings)]
+        if self.each_seed:
+            words += ["--searches", str(seeds)]
+        return words
 
 
 @dataclass(frozen=True)
 class Asked:
-    """How one row was asked for, whatever its tasks and seeds.
+    """How rows were asked for: what they share that one command asks for."""
 
-    Attributes:
-        row: as it was typed.
-        together: the tasks that one student learned together; none where each task has its own.
-        text: the options for the text of its start.
-    """
+    request: Request
+    """without rows, tasks and seeds"""
+    together: tuple[str, ...]
+    """tasks that are learned together"""
+    search: SearchOptions | None
 
-    row: str
-    how: How
-    together: Words
-    text: Words
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command without its rows."""
-
-    how: How
-    tasks: Words
-    seeds: tuple[int, ...]
-    text: Words
+    @property
+    def without_text(self) -> Asked:
+        """The same of rows that no text of pre-training concerns."""
+        return replace(self, request=replace(self.request, corpus=(), corpus_tokens=None))
 
 
 def commands(group: ReportGroup) -> list[str]:
-    """The commands that find the records of a group: one for all rows of the same tasks and seeds.
+    """The commands that find the records of a group, each with the rows that have the same tasks
+    and seeds.
 
     Rows that were chosen in another way, tasks learned together and starts on another text have
-    commands of their own. Folders and files are named without their place, which is the reader's to
-    know. The trials of a search have none: they are made again by the search whose best row names
-    them.
+    commands of their own. Folders and files are named without their place, which is the reader's
+    to know. The trials of a search have none: they are made again by the search whose best row
+    names them.
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
+    shared = request_of(group)
+    usual = _usual(group)
 
-    # first the rows with a text, so that rows of the same rest that no text concerns join them
-    asked = _asked(group)
-    rows: dict[Command, list[str]] = {}
-    for row in sorted(asked, key=lambda row: not row.text):
-        for command in _commands_of(row, asked[row], group.tasks):
-            rows.setdefault(_joined(command, rows), []).append(row.row)
+    # row, and how it was asked for -> task -> seeds
+    found: dict[tuple[str, Asked], dict[str, set[int]]] = {}
+    for record in _in_order(group):
+        how = _asked(Recorded(record.cell, usual=usual, text=_text(record, group)), shared)
+        seeds_of_task = found.setdefault((_row(record), how), {})
+        seeds = seeds_of_task.setdefault(record.cell.tasks[0], set())
+        seeds.add(record.cell.seed)
+        if record.cell.search is not None:
+            seeds.add(record.cell.search.seed)
 
-    # a group without students
+    # a command: what it asks for, its tasks and its seeds -> its rows; those that no text concerns
+    # come last, and join others of the same rest
+    rows: dict[tuple[Asked, tuple[str, ...], tuple[int, ...]], list[str]] = {}
+    in_order = sorted(found.items(), key=lambda item: not _has_text(item[0][1]))
+    for (row, how), seeds_of_task in in_order:
+        for some in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of_task.values()):
+            tasks = how.together
+            if not tasks:
+                tasks = tuple(t for t in group.tasks if seeds_of_task.get(t) == set(some))
+            command = (how, tasks, some)
+            if not _has_text(how):
+                alike = [c for c in rows if (c[0].without_text, *c[1:]) == command]
+                command = next(iter(alike), command)
+            rows.setdefault(command, []).append(row)
     if not rows:
-        how = How("run", ("--only", "teachers"), group.cell.data.max_train_rows)
-        rows[Command(how, tuple(group.tasks), (), ())] = []
-    return [_written(group, command, named) for command, named in rows.items()]
-
-
-def _asked(group: ReportGroup) -> dict[Asked, dict[str, set[int]]]:
-    """How each row of students was asked for -> task -> seeds, in the order of the table."""
-    recipes_of_teachers = [
-        record.cell.recipe for record in group.records if record.cell.method == TEACHER
+        teachers = replace(shared, methods="", tasks=_typed(group, group.tasks), seeds=())
+        return [_command(group, "run", replace(teachers, corpus=(), corpus_tokens=None), [])]
+    return [
+        _command_of_rows(group, how, tasks, seeds, named)
+        for (how, tasks, seeds), named in rows.items()
     ]
-    plain = recipes_of_teachers[0] if recipes_of_teachers else Recipe().as_dict()
-    rows = group.systems if group.order else []
-    place_of = {label: number for number, label in enumerate(rows)}
-
-    asked: dict[Asked, dict[str, set[int]]] = {}
-    for record in sorted(group.records, key=lambda record: place_of.get(record.row, 0)):
-        cell = record.cell
-        if record.row == TEACHER:
-            continue
-        together = tuple(partner.task for partner in cell.together)
-        limit = cell.row_limit if together else group.cell.data.max_train_rows
-        row = Asked(_row(record), _how(cell, plain, limit), together, _text(record, group.texts))
-        seeds = asked.setdefault(row, {}).setdefault(cell.tasks[0], set())
-        seeds.add(cell.seed)
-        if cell.search is not None:
-            seeds.add(cell.search.seed)
-    return asked
 
 
-def _commands_of(
-    row: Asked, seeds_of: Mapping[str, Collection[int]], tasks: Sequence[str]
-) -> list[Command]:
-    """One command for all tasks of a row that have the same seeds.
+def _in_order(group: ReportGroup) -> list[Record]:
+    """The records of a group's rows, in the order of its table where that has one."""
+    labels = group.systems if group.order else ()
+    place = {label: number for number, label in enumerate(labels)}
+    students = [record for record in group.records if record.row != TEACHER]
+    return sorted(students, key=lambda record: place.get(record.row, 0))
+
+
+def _asked(told: Recorded, shared: Request) -> Asked:
+    """How the row of a record was asked for.
 
     Args:
-        seeds_of: task -> seeds of the row.
-        tasks: all tasks, in their order.
+        shared: the request of its group, whose records agree in all but the options of rows.
     """
-    in_order = {task: tuple(sorted(seeds)) for task, seeds in seeds_of.items()}
-    found = []
-    for seeds in dict.fromkeys(in_order.values()):
-        alike = tuple(task for task in tasks if in_order.get(task, ()) == seeds)
-        found.append(Command(row.how, row.together or alike, seeds, row.text))
-    return found
+    cell = told.cell
+    own = Request.of(told)
+    request = replace(shared, **{name: getattr(own, name) for name in (*OF_ROWS, *_further())})
+    request = replace(request, corpus=own.corpus, corpus_tokens=own.corpus_tokens)
+    together = tuple(partner.task for partner in cell.together)
+    if together:
+        request = replace(request, max_train_rows=own.max_train_rows)
+    search = None
+    if cell.search is not None:
+        seed = None if cell.search.each_seed else cell.search.seed
+        search = SearchOptions(
+            len(cell.search.trials), cell.search.settings, cell.search.each_seed, seed
+        )
+        # a search scores the last epoch
+        request = replace(request, checkpoint="last")
+    return Asked(replace(request, methods="all", tasks="glue", seeds=(0,)), together, search)
 
 
-def _joined(command: Command, known: Iterable[Command]) -> Command:
-    """The first known command that differs in its text alone, where this has none; else this."""
-    if command.text:
-        return command
-    alike = (other for other in known if replace(other, text=()) == command)
-    return next(alike, command)
+def _has_text(how: Asked) -> bool:
+    """Whether a command names a text of pre-training."""
+    return how.request.corpus_tokens is not None
 
 
-def _written(group: ReportGroup, command: Command, rows: Sequence[str]) -> str:
-    """A command with its rows, as it is typed."""
-    how = command.how
+def _command_of_rows(
+    group: ReportGroup,
+    how: Asked,
+    tasks: Sequence[str],
+    seeds: tuple[int, ...],
+    rows: Sequence[str],
+) -> str:
+    """The command of some rows on some tasks."""
     # a row is among those of its own ablations, and is made for its score in 8 bits
-    made_with_another = set()
-    for row in rows:
-        if f"{row}:ablate" in rows or f"{row}{PLUS_INT8}" in rows:
-            made_with_another.add(row)
-    named = [row for row in dict.fromkeys(rows) if row not in made_with_another]
+    named = []
+    for row in dict.fromkeys(rows):
+        if not {f"{row}:ablate", f"{row}{PLUS_INT8}"} & set(rows):
+            named.append(row)
+    request = replace(how.request, methods=",".join(named), tasks=_typed(group, tasks), seeds=seeds)
+    if how.search is None:
+        return _command(group, "run", request, [])
+    return _command(group, "tune", request, how.search.words(len(seeds)))
 
-    words = [how.verb]
-    if named:
-        words += ["--methods", ",".join(named)]
+
+def _command(group: ReportGroup, verb: str, request: Request, search: Sequence[str]) -> str:
+    """A command of a request; a search, whose words stand behind the teacher, knows the common
+    recipe alone."""
+    words = request.command(verb, ["methods", "tasks", *FIRST])
+    words += search
+    further = [*OF_ROWS, *OF_TRAINING, *LAST, *_further()]
+    if verb == "tune":
+        further.remove("recipe")
+    return shlex.join([*words, *_options(request, further), "--results", group.results])
+
+
+def _options(request: Request, names: Iterable[str]) -> list[str]:
+    """The options of these names, but for usual ones that nobody need type."""
+    always = {*ALWAYS}
+    if request.augment:
+        always.add("augment_times")
+    return request.typed(name for name in names if name in always or not request.is_usual(name))
+
+
+def _further() -> list[str]:
+    """Options that records state and that no list of this file names: a new one."""
+    known = {"methods", "tasks", *FIRST, *OF_ROWS, *OF_TRAINING, *LAST}
+    return [name for name in RECORDED if name not in known]
+
+
+def _typed(group: ReportGroup, tasks: Iterable[str]) -> str:
+    """How tasks of a group are typed."""
     cells = [record.cell for record in group.records]
-    slug = group.cell.data.slug
-    words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in command.tasks)]
-
-    options = list(how.options)
-    if how.each_seed:
-        options += ["--searches", str(len(command.seeds))]
-    # a search knows the common recipe alone
-    if how.verb != "tune":
-        options += ["--recipe", group.recipe]
-    options += _numbers(group)
-    return _typed(group, words, command.seeds, how.limit, command.text, options)
+    return ",".join(task_as_typed(task, cells) for task in tasks)
 
 
 def _row(record: Record) -> str:
@@ -182,33 +222,18 @@ def _row(record: Record) -> str:
     return row_as_typed(cell)
 
 
-def _how(cell: Cell, plain: Mapping[str, Any], limit: int | None) -> How:
-    """How a cell was made.
+def request_of(group: ReportGroup) -> Request:
+    """What the records of a group share, as the request of one of its cells."""
+    metrics = own_metrics(group)
+    return Request.of(Recorded(group.cell, text=_any_text(group), metrics=metrics))
 
-    Args:
-        plain: the teacher's recipe, whose numbers need no option.
-        limit: training rows; None for all.
-    """
-    search = cell.search
-    options: list[str] = []
-    if search is not None:
-        options += ["--trials", str(len(search.trials))]
-        if search.settings:
-            options += ["--search", ",".join(search.settings)]
-    elif cell.selection is not None:
-        options += ["--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule]]
-    if cell.teacher_outputs:
-        options += ["--teacher-outputs", cell.teacher_outputs]
-    if cell.kernels:
-        options += ["--kernels", cell.kernels]
-    for name in NUMBERS:
-        if cell.recipe.get(name) != plain.get(name):
-            options += ["--set", f"{name}={cell.recipe[name]}"]
 
-    if search is None:
-        return How("run", tuple(options), limit)
-    search_seed = None if search.each_seed else search.seed
-    return How("tune", tuple(options), limit, search.each_seed, search_seed)
+def _usual(group: ReportGroup) -> Mapping[str, Any]:
+    """The numbers of the recipe of a group's teacher, which takes over none that were set."""
+    for record in group.records:
+        if record.cell.method == TEACHER:
+            return record.cell.recipe
+    return Recipe().as_dict()
 
 
 def experiment_command(
@@ -219,69 +244,16 @@ def experiment_command(
     Args:
         group: its records, of all tables.
         tables, tasks: the names that were typed; "" for all.
-        of_the_file: whether the file sets numbers for some rows or tasks, which an option would
-            override.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would override.
     """
-    seeds = sorted({record.cell.seed for record in group.records if record.cell.method != TEACHER})
-    words = ["run", "--experiment", as_typed_path(file)]
-    if tables:
-        words += ["--table", tables]
-    if tasks:
-        words += ["--tasks", tasks]
-    numbers = _optimizer(group) if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
-    return _typed(group, words, seeds, group.cell.data.max_train_rows, _any_text(group), numbers)
-
-
-def _optimizer(group: ReportGroup) -> list[str]:
-    """The option for another optimiser than the usual one."""
-    return [] if group.optimizer == ADAMW else ["--optimizer", group.optimizer]
-
-
-def _numbers(group: ReportGroup) -> list[str]:
-    """Epochs, optimiser, precision and augmentation of a group."""
-    numeric = group.cell.numeric
-    words = []
-    if group.recipe != "paper":
-        words += ["--epochs", as_typed(group.epochs)]
-    words += _optimizer(group)
-    if numeric.precision != "fp32":
-        words += ["--precision", numeric.precision]
-    if numeric.deterministic:
-        words += ["--deterministic"]
-    augmented = group.facts.augmented
-    if augmented:
-        words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
-        if augmented.vectors:
-            words += ["--word-vectors", augmented.vectors]
-    return words
-
-
-def _typed(
-    group: ReportGroup,
-    words: Sequence[str],
-    seeds: Sequence[int],
-    limit: int | None,
-    text: Words,
-    numbers: Sequence[str],
-) -> str:
-    """A command: behind these words seeds, data, teacher, text, machine and results.
-
-    Args:
-        words: the verb, the rows and the tasks.
-        numbers: the options of the recipe, which stand behind those of the teacher.
-    """
-    cell = group.cell
-    options: list[str] = []
-    if seeds:
-        options += ["--seeds", ",".join(map(str, seeds))]
-    options += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
-    options += numbers
-    options += own_metrics(group)
-    if limit:
-        options += ["--max-train-rows", str(limit)]
-    options += text
-    options += ["--threads", str(cell.numeric.threads), "--device", cell.numeric.device]
-    return shlex.join(["python", "-m", "bench", *words, *options, "--results", group.results])
+    seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
+    request = replace(request_of(group), seeds=tuple(sorted(seeds)))
+    words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
+    words += ["--table", tables] if tables else []
+    words += ["--tasks", tasks] if tasks else []
+    of_training = ("optimizer",) if of_the_file else OF_TRAINING
+    words += _options(request, [*FIRST, *of_training, *LAST])
+    return shlex.join([*words, "--results", group.results])
 
 
 def verifying(group: ReportGroup) -> str:
@@ -289,65 +261,48 @@ def verifying(group: ReportGroup) -> str:
 
     A record has neither the file of a task of one's own nor that of word vectors: both are typed.
     """
-    slug = group.cell.data.slug
-    teacher = group.cell.teacher
+    request = replace(request_of(group), tasks=_typed(group, group.tasks))
     words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results]
-    if is_own(slug):
-        cells = [record.cell for record in group.records]
-        words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in group.tasks)]
-    words += source_options(slug, teacher.name, teacher.base)
-    augmented = group.facts.augmented
-    if augmented and augmented.vectors:
-        words += ["--word-vectors", augmented.vectors]
-    words += own_metrics(group)
-    words += _any_text(group)
-    return shlex.join([*words, "--device", group.cell.numeric.device])
+    if group.facts.source == OWN:
+        words += request.typed(["tasks"])
+    named = ["data", "teacher", "word_vectors", "metric", "corpus", "corpus_tokens", "device"]
+    return shlex.join([*words, *request.typed(named)])
 
 
-def own_metrics(group: ReportGroup) -> list[str]:
-    """The options that name metrics in files of their users, where records have such."""
+def own_metrics(group: ReportGroup) -> tuple[str, ...]:
+    """The metrics of a group's records that are in files of their users, each MODULE:NAME."""
     scored = sorted({name for record in group.records for name in record.task.metrics})
-    options = []
-    for name in scored:
-        reference = reference_of(name)
-        if reference:
-            options += ["--metric", reference]
-    return options
+    return tuple(reference for name in scored if (reference := reference_of(name)))
 
 
-def as_typed_path(path: Path) -> str:
-    """How to type a folder of records, or a file.
-
-    It is typed from here if it is below, else by its name, as other folders.
-    """
-    here = Path.cwd().resolve()
-    there = path.resolve()
-    if there.is_relative_to(here) and there != here:
-        return str(there.relative_to(here))
-    return there.name
+def as_typed_path(place: Path) -> str:
+    """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
+    here, there = Path.cwd().resolve(), place.resolve()
+    return (
+        str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
+    )
 
 
 def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record]) -> None:
-    """Set what the commands of a group need to know of the folder of its records.
-
-    Args:
-        records: all records of the folder.
-    """
-    group.results = as_typed_path(store.root)
-    group.texts = _texts(records)
+    """Set what the commands of a group need to know of the folder of its records, of which ``records`` are all."""
+    group.results, group.texts = as_typed_path(store.root), _texts(records)
 
 
-def _any_text(group: ReportGroup) -> tuple[str, ...]:
+def _text(record: Record, group: ReportGroup) -> PretrainingText | None:
+    """The text of a record's starts; None where it has none, or where nobody knows it."""
+    for artefact in record.artefacts.values():
+        if artefact.get("key") in group.texts:
+            return group.texts[artefact["key"]]
+    return None
+
+
+def _any_text(group: ReportGroup) -> PretrainingText | None:
     """The text of the first start of a group that has a known one."""
-    for record in group.records:
-        text = _text(record, group.texts)
-        if text:
-            return text
-    return ()
+    return next(filter(None, (_text(record, group) for record in group.records)), None)
 
 
-def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
-    """Key of a start made from text -> the options for that text, where a record says it."""
+def _texts(records: Iterable[Record]) -> dict[str, PretrainingText]:
+    """Key of a start made from text -> that text, where one of the records says it."""
     texts = {}
     for record in records:
         # the generated sentences of the sample suite need no word with its data
@@ -360,27 +315,12 @@ def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
             # a user's own tasks read their training texts where no text is named
             if text.get("training_texts_of"):
                 files = []
-            options = [word for file in files for word in ("--corpus", file)]
-            texts[artefact.get("key", "")] = (*options, "--corpus-tokens", str(text["tokens"]))
+            texts[artefact.get("key", "")] = PretrainingText(tuple(files), text["tokens"])
     return texts
 
 
-def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The options for the text of a record's starts.
-
-    They are none where no start was made from text, or where nobody knows it.
-    """
-    for artefact in record.artefacts.values():
-        if artefact.get("key") in known:
-            return known[artefact["key"]]
-    return ()
-
-
 def starts_without_text(group: ReportGroup) -> dict[str, list[str]]:
-    """Pre-trainings whose text no record names: key -> the rows that use it.
-
-    All their records are older than that entry.
-    """
+    """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
     known = group.texts
     rows: dict[str, set[str]] = {}
     for record in group.records:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from bench.data.encoding import Encoded
 from bench.errors import CellError
 from bench.plan.outputs import ROWS_A_PASS
-from bench.plan.request import OUTPUT_FORMATS
+from bench.request.choices import OUTPUT_FORMATS
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
