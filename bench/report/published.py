@@ -181,7 +181,7 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
     # nothing generated compares with a paper
     if group.facts.source == SAMPLE:
         return None
-    lines = []
+    lines: list[Line] = []
     for column in group.columns:
         for label in group.systems:
             if label in printed:
