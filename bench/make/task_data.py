@@ -70,9 +70,10 @@ class TaskData:
 
     @cached_property
     def train(self) -> Encoded:
-        """What students are trained on."""
+        """The training rows of students."""
         if self.plan.augmentation is not None:
             return self.augmentation[0]
+        # the teacher's rows where both read as many tokens
         is_alike = self.plan.recipe.max_length == self.plan.teacher_recipe.max_length
         return self.given if is_alike else self._weighted(self._encoded(self.plan.train))
 
@@ -86,6 +87,7 @@ class TaskData:
         ) as on_step:
             rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
         encoded = self._weighted(self._encoded(rows))
+        # a word that was moved or hidden may change what a text means: the teacher labels it
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
             relabel_variants(encoded, origins, self.teacher[0], self.work.numerics)
         for_record = known(body, "rows")
@@ -95,9 +97,11 @@ class TaskData:
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
+        """The evaluation sets, by name."""
         encoded = {name: self._encoded(split) for name, split in self.plan.evaluation.items()}
         if not self.plan.task.writes:
             return encoded
+        # a model that writes is scored by its texts
         decode = partial(
             tokenizer_of(self.plan.checkpoint).decode,
             skip_special_tokens=True,
@@ -200,6 +204,7 @@ class TaskData:
                 "taps": taps,
             }
 
+        # from the cache, or computed now
         if not plan.slot.is_made:
             _ = self.teacher  # it says by itself how far it is
         made_from = {"teacher": self.teacher[1]}
