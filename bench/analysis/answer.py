@@ -285,7 +285,7 @@ def busy_titles(table: Table, group: Study) -> Table:
     return replace(table, columns=columns)
 
 
-def for_programs(table: Table, group: ReportGroup, session: SpeedRecord) -> Table:
+def for_programs(table: Table, group: Study, session: SpeedRecord) -> Table:
     """The sheet with what a page says elsewhere: F1 of each class, and the cores that other
     processes used meanwhile, which are 0 on an idle machine and empty where nobody could count
     them."""

@@ -243,14 +243,11 @@ def _write(experiment: _Experiment, parts: Mapping[int, Study]) -> Path:
 
 def _whole(parts: Iterable[Study]) -> Study:
     """All records of a report, each once, as one group."""
-    first, *others = parts
-    records: dict[str, Record] = {}
-    left_out = {}
-    for group in (first, *others):
-        records |= {record.key: record for record in group.records}
-        left_out |= {entry[0].key: entry for entry in group.left_out}
+    several = list(parts)
+    records = {record.key: record for group in several for record in group.records}
+    left_out = {entry[0].key: entry for group in several for entry in group.left_out}
     return replace(
-        first, records=list(records.values()), left_out=list(left_out.values()), order=[]
+        several[0], records=list(records.values()), left_out=list(left_out.values()), order=[]
     )
 
 

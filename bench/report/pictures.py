@@ -47,7 +47,7 @@ NARROW = 3.3
 """Inches of a column of a paper."""
 WIDE = 6.9
 """Inches of a page of a paper."""
-MATPLOTLIB: dict[str, Any] = {
+MATPLOTLIB: Any = {
     "svg.hashsalt": "bert-bench",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,

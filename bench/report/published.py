@@ -182,7 +182,7 @@ def beside_ours(group: Study, printed: Mapping[str, PrintedRow]) -> Table | None
     # nothing generated compares with a paper
     if group.facts.source == SAMPLE:
         return None
-    lines = []
+    lines: list[Line] = []
     for column in group.columns:
         for label in group.systems:
             if label in printed:

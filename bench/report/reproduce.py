@@ -243,13 +243,16 @@ def experiment_command(
     Args:
         group: its records, of all tables.
         tables, tasks: the names that were typed; "" for all.
-        of_the_file: whether the file sets numbers for some rows or tasks, which an option would override.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would
+            override.
     """
     seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
     request = replace(request_of(group), seeds=tuple(sorted(seeds)))
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
-    words += ["--table", tables] if tables else []
-    words += ["--tasks", tasks] if tasks else []
+    if tables:
+        words += ["--table", tables]
+    if tasks:
+        words += ["--tasks", tasks]
     of_training = ("optimizer",) if of_the_file else OF_TRAINING
     words += _options(request, [*FIRST, *of_training, *LAST])
     return shlex.join([*words, "--results", group.results])
@@ -274,12 +277,16 @@ def own_metrics(group: Study) -> tuple[str, ...]:
     return tuple(reference for name in scored if (reference := reference_of(name)))
 
 
-def as_typed_path(place: Path) -> str:
-    """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
-    here, there = Path.cwd().resolve(), place.resolve()
-    return (
-        str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
-    )
+def as_typed_path(path: Path) -> str:
+    """How to type a folder of records, or a file.
+
+    It is typed from here if it is below, else by its name, as other folders.
+    """
+    here = Path.cwd().resolve()
+    there = path.resolve()
+    if there.is_relative_to(here) and there != here:
+        return str(there.relative_to(here))
+    return there.name
 
 
 def _text(record: Record, group: Study) -> PretrainingText | None:
@@ -292,7 +299,11 @@ def _text(record: Record, group: Study) -> PretrainingText | None:
 
 def _any_text(group: Study) -> PretrainingText | None:
     """The text of the first start of a group that has a known one."""
-    return next(filter(None, (_text(record, group) for record in group.records)), None)
+    for record in group.records:
+        text = _text(record, group)
+        if text is not None:
+            return text
+    return None
 
 
 def texts_of_starts(records: Iterable[Record]) -> dict[str, PretrainingText]:
@@ -314,7 +325,10 @@ def texts_of_starts(records: Iterable[Record]) -> dict[str, PretrainingText]:
 
 
 def starts_without_text(group: Study) -> dict[str, list[str]]:
-    """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
+    """Pre-trainings whose text no record names: key -> the rows that use it.
+
+    All their records are older than that entry.
+    """
     known = group.texts
     rows: dict[str, set[str]] = {}
     for record in group.records:
