@@ -39,16 +39,10 @@ from bench.errors import CellError, InputError, one_line
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
-from bench.plan.spelling import (
-    as_typed,
-    convert,
-    grid_of,
-    parse_of,
-    refuse_other_classes,
-    settings_of,
-)
+from bench.plan.spelling import convert, grid_of, parse_of, refuse_other_classes, settings_of
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
+from bench.request.text import as_typed
 from bench.train.student_trainer import StudentTrainer, as_scalar, weight_at
 from bench.train.training_state import TrainingStates
 from methods.api import (

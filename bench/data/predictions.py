@@ -26,16 +26,12 @@ from bench.data.table import Table, table_of
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
+from bench.record.answers import INDEX, LABEL, PREDICTION
 from bench.typed_files import TypedFile, checked
 from bench.user_files import toml_of
 
-INDEX = "index"
-"""The column of an example's number from 0 on."""
 IDX = "idx"
-"""The column of its id in the data."""
-PREDICTION = "prediction"
-LABEL = "label"
-"""The column of what is right."""
+"""The column of an example's id in the data."""
 SEED = re.compile(r"(?:seed[-_=]?)?(\d+)")
 IMPOSSIBLE = 1e-12
 """The number that stands for a probability of 0, whose logarithm is no number."""

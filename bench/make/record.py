@@ -26,7 +26,7 @@ from bench.plan.plan import TaskPlan
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, Sizes, TrainCost
-from bench.record.task_facts import TaskFacts, facts_of
+from bench.record.task_facts import TaskFacts
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.loop import OnStep
@@ -91,7 +91,7 @@ def scored(
         point=point,
         status="ok",
         cell=cell,
-        task=facts_of(plan.task),
+        task=plan.task.facts(),
         scores=scores,
         predicted=tuple(name for name in task_data.evaluation if name not in scores),
         sizes=sized,
@@ -174,7 +174,7 @@ def of_predictions(
         "scores": scores,
         "predicted": tuple(name for name in predictions.logits if name not in scores),
         "notes": (NOT_KNOWN if about is None else about.note,),
-        "sizes": None if about is None else _stated_sizes(about),
+        "sizes": None if about is None else stated_sizes(about),
         "faults": tuple(faults_in(cell, None, arrays, scores, task_data)),
         "code": {**_code(cell), COMPUTED_BY: named_code(metric_modules(plan.task.metrics))},
         "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
@@ -183,7 +183,7 @@ def of_predictions(
     return empty(cell, "ok", started, plan.task).model_copy(update=facts), arrays
 
 
-def _stated_sizes(about: About) -> Sizes:
+def stated_sizes(about: About) -> Sizes:
     """The size of a model that somebody states, which nothing here counts."""
     return Sizes(
         parameters=about.parameters,
@@ -281,7 +281,7 @@ def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Re
         train_key=train_key(cell),
         status=status,
         cell=cell,
-        task=TaskFacts() if task is None else facts_of(task),
+        task=TaskFacts() if task is None else task.facts(),
         code=_code(cell),
         started=started,
         finished=now(),

@@ -1,4 +1,6 @@
-"""The optimisers and the schedules of the learning rate that a recipe can name. Torch is imported only where one is built.
+"""Build the optimiser of a recipe, and the schedule of its learning rate. Torch is imported only where one is built.
+
+Which optimisers a recipe can name: :mod:`bench.record.optimizers`.
 
 What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of each group before each step
 (the recipe's rate x its schedule x the stage's ``lr_scale`` x the group's ``factor``). Weight decay is AdamW's, apart from the
@@ -9,11 +11,10 @@ How to add an optimiser: docs/extend.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -27,28 +28,6 @@ DECAY = "decay"
 
 
 Schedule = Literal["linear", "constant"]
-
-
-@dataclass(frozen=True)
-class OptimizerKind:
-    """One optimiser.
-
-    Attributes:
-        place: of its class, ``module:Class``. Its state may hold tensors alone, because a training that breaks off keeps it as
-            safetensors.
-        source: who published it, and what is fixed here.
-        fixed: what its class is given besides the recipe's numbers.
-        eps: its published epsilon, which it has unless the recipe names one; None where it reads none.
-        betas: whether it reads the recipe's.
-        decays: whether its own weight decay is apart from the gradient; else AdamW's is put before each of its steps.
-    """
-
-    place: str
-    source: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    eps: float | None = None
-    betas: bool = False
-    decays: bool = False
 
 
 def refusal(recipe: Recipe) -> str:
@@ -120,40 +99,3 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         return 1.0
     warm = max(1, round(warmup * steps))
     return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
-
-
-OPTIMIZERS: Mapping[str, OptimizerKind] = {
-    "adamw": OptimizerKind(
-        "torch.optim:AdamW",
-        "Loshchilov & Hutter 2019",
-        {"fused": True},
-        eps=1e-8,
-        betas=True,
-        decays=True,
-    ),
-    "adamax": OptimizerKind(
-        "torch.optim:Adamax", "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True
-    ),
-    "adadelta": OptimizerKind(
-        "torch.optim:Adadelta", "Zeiler 2012, rho 0.95", {"rho": 0.95}, eps=1e-6
-    ),
-    "sgd": OptimizerKind("torch.optim:SGD", "momentum 0.9", {"momentum": 0.9}),
-    "adafactor": OptimizerKind(
-        "torch.optim:Adafactor", "Shazeer & Stern 2018, without momentum", decays=True
-    ),
-    "lamb": OptimizerKind(
-        "bench.optimizers.lamb:Lamb",
-        "You et al. 2020, algorithm 2",
-        eps=1e-6,
-        betas=True,
-        decays=True,
-    ),
-    "bertadam": OptimizerKind(
-        "bench.optimizers.bert_adam:BertAdam",
-        "Devlin et al. 2019, without bias correction, each gradient cut to norm 1",
-        eps=1e-6,
-        betas=True,
-        decays=True,
-    ),
-}
-"""Name -> optimiser, in the order in which a reader is shown them."""

@@ -29,7 +29,6 @@ from bench.plan.notes import (
 )
 from bench.plan.outputs import plan_outputs
 from bench.plan.plan import TEACHER_VERSION, Plan, Planned, Step, TaskPlan
-from bench.plan.request import AUTO, FAST, SAMPLE, TF32, Request
 from bench.plan.spelling import MethodRow, TypedRows, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.stored_cells import StoredCells, rescoring_notes, set_aside_notes
@@ -39,6 +38,8 @@ from bench.plan.training_texts import training_texts
 from bench.record.cell import PLUS_INT8, TEACHER, Cell, NumericIdentity
 from bench.record.code import STALE, made_by, state_of
 from bench.record.store import Store
+from bench.request import Request
+from bench.request.choices import AUTO, FAST, SAMPLE, TF32
 from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:

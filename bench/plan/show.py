@@ -8,11 +8,12 @@ from dataclasses import replace
 from bench.data.columns import described
 from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
-from bench.plan.request import AUTO, TF32
 from bench.progress import duration
 from bench.record.cell import PLUS_INT8
+from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import SAMPLE, data_facts
+from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""
@@ -48,7 +49,7 @@ def describe(plan: Plan) -> str:
     # what is read, and how it is trained
     lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
-    teachers = dict.fromkeys(f"{task.teacher.name}, {task.teacher.origin}" for task in plan.tasks)
+    teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
     lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
@@ -64,7 +65,7 @@ def describe(plan: Plan) -> str:
     lines += [f"  note: {note}" for note in plan.notes]
     if plan.other_code:
         lines.append(f"  code: {plan.other_code}")
-    if plan.todo_steps:
+    if plan.todo_steps or plan.afterwards:
         lines += _estimate(plan)
     return "\n".join(lines)
 
@@ -90,6 +91,15 @@ def _recipe(plan: Plan) -> str:
             optimizers[f"{planned.cell.label} {stage} {name}"] = None
     threads = f"{request.threads} thread" + ("s" if request.threads > 1 else "")
     return f"{', '.join([request.recipe, *optimizers, request.precision])}, {threads}"
+
+
+def _teacher_said(task: TaskPlan) -> str:
+    """The teacher of a task: its name, the hub's name where its weights are known, its origin."""
+    said = task.teacher.name
+    base = task.teacher.base
+    if base in PUBLIC_WEIGHTS:
+        said += f" ({PUBLIC_WEIGHTS[base]}; weights {base[:12]})"
+    return f"{said}, {task.teacher.origin}"
 
 
 def _outputs(plan: Plan) -> list[str]:
@@ -193,14 +203,15 @@ def _artefact_state(plan: Plan, entry: ArtefactPlan) -> str:
 
 
 def parts_of(plan: Plan) -> dict[str, float]:
-    """Seconds of each part of the work: cells by their task, everything else by its title."""
+    """Seconds of each part of the work: cells by their task, everything else by its title, and what
+    a caller does afterwards."""
     taken: Counter[str] = Counter()
     for step in plan.todo_steps:
         what = step.title
         if step.slot is None:
             what = f"cells of {'+'.join(task.shown for task in step.tasks)}"
         taken[what] += plan.costs[step.key].seconds  # type: ignore[assignment]
-    return dict(taken)
+    return dict(taken) | plan.afterwards
 
 
 def shares(plan: Plan) -> list[str]:

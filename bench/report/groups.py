@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from bench.data.tasks import GLUE, KNOWN
 from bench.record.cell import FINISHED, TEACHER, Cell, is_one_model
 from bench.record.differences import LeftOut, newest
 from bench.record.keys import canonical
+from bench.record.known_tasks import GLUE, KNOWN
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import (
@@ -23,6 +23,7 @@ from bench.record.task_facts import (
     shown_task,
 )
 from bench.report.table import Table
+from bench.request.recorded import PretrainingText
 from bench.stats.form import CLASSES, FORMS, TEXT
 from bench.stats.metrics import label_of, scored_class
 from bench.stats.ratios import Ratio
@@ -118,7 +119,7 @@ class ReportGroup:
         left_out: records under the name of a newer training.
         aside: files of the folder of records that are not used as they are, a line each.
         results: the folder of its records, as commands name it.
-        texts: key of a start made from text -> the options that name that text, from all records of the folder.
+        texts: key of a start made from text -> that text, from all records of the folder.
         answers: column -> its records' stored answers, resampled.
         left_out_of_means: columns in which the teacher is not shown to be better than a constant: what students lose there is noise.
         mean_intervals: complete row -> its mean score, with its interval.
@@ -144,7 +145,7 @@ class ReportGroup:
     left_out: LeftOut = field(default_factory=list)
     aside: Sequence[str] = ()
     results: str = "results/runs"
-    texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: dict[str, PretrainingText] = field(default_factory=dict)
     answers: Mapping[ScoreColumn, Any] = field(default_factory=dict)
     left_out_of_means: Collection[ScoreColumn] = ()
     mean_intervals: Mapping[str, Any] = field(default_factory=dict)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_version, state_of_record
 from bench.record.differences import left_out_lines
+from bench.record.known_teachers import TRAINED_ON_PAIRS
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE, shown_tasks
@@ -27,7 +27,7 @@ def warnings(group: ReportGroup) -> list[str]:
             "**Generated sample data, not GLUE.** Each task has the form of the GLUE task that it is named after, and generated sentences. "
             "No number here can be compared with a paper."
         )
-    elif group.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
+    elif group.cell.teacher.base in TRAINED_ON_PAIRS and {"mnli", "qqp"} & set(group.tasks):
         texts.append(
             "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
             "may be too high."

@@ -14,7 +14,8 @@ from differences_drawn import bootstrap
 from bench import api
 from bench.analysis.choice_in_words import in_words
 from bench.analysis.choose import choose
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.analysis.trace import trace
 from bench.errors import InputError
 from bench.record.cell import Cell, Search, Trial, record_key, train_key
@@ -210,7 +211,7 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
 def test_trace_finds_the_mean_that_reports_print_and_its_difference(taught):
     (lines,) = compare(taught.root, "microbert", "kd").values()
     for text in (f"{lines[-1].first:.1f}", f"{lines[-1].difference:+.1f}"):
-        assert any("mean of 2" in origin["what"] for origin in trace(text, taught.root)), text
+        assert any("mean of 2" in origin.what for origin in trace(text, taught.root)), text
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import typer
 
 from bench.cli import app
 from bench.cli.options import REQUEST, request_from_options
-from bench.plan.request import Request
+from bench.request import Request
 
 PLAIN = Request()
 REQUESTS = {

@@ -11,12 +11,12 @@ import tiny
 
 from bench.analysis.trace import trace
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.cell import Partner
 from bench.record.differences import comparability_key, left_out_lines
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.write import write_reports
+from bench.request import Request
 
 TIMES = (f"2026-11-{day:02}T07:00:00+00:00" for day in itertools.count(1))
 
@@ -93,7 +93,7 @@ def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
         store.write(*factories.consistent(record, arrays))
     (report,) = write_reports(store, tmp_path / "p")
     assert "**Left out: kd on rte, seed 0" in report.read_text()
-    assert "left out" in trace("90.0", store.root)[0]["what"]
+    assert "left out" in trace("90.0", store.root)[0].what
 
 
 def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():

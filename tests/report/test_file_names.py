@@ -8,9 +8,9 @@ import factories
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.cell import NumericIdentity
 from bench.record.keys import digest
+from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.file_names import LONGEST, place_of, table_names

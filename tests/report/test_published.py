@@ -11,12 +11,12 @@ import pytest
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
-from bench.plan.request import Request
 from bench.record.schema import Record
 from bench.report.groups import ReportGroup, groups
 from bench.report.published import PrintedRow, Published, beside_ours, printed_cells, published
 from bench.report.table import Column, Line, Table, TableCell
 from bench.report.tables.quoted import PERCENT, POINTS, printed_shares, quotations, scores_alone
+from bench.request import Request
 from bench.stats.metrics import label_of
 from bench.workflows.experiment import choose
 

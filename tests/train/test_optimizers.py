@@ -18,13 +18,14 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import methods
-from bench import optimizers
 from bench.conformance import tiny_bench
 from bench.conformance.checks import check_method
 from bench.conformance.tiny_bench import Bench
-from bench.optimizers import OPTIMIZERS, refusal
+from bench.optimizers import refusal
 from bench.plan.build import build
+from bench.record import optimizers
 from bench.record.cell import record_key, train_key
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
 from bench.report.file_names import place_of
 from bench.report.groups import groups

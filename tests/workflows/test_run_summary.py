@@ -11,11 +11,12 @@ import factories
 import pytest
 import tiny
 
-from bench.plan.request import Request, parse_seeds
 from bench.record.store import Store
 from bench.report.groups import groups
 from bench.report.tables.registry import make_tables
 from bench.report.write import write_reports
+from bench.request import Request
+from bench.request.text import parse_seeds
 from bench.workflows.run_summary import TERMINAL, shown
 
 PLAIN = f"{tiny.SHAPE}:start=random"
@@ -145,7 +146,9 @@ def parts_in(body):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda threads: 1e7)
+    monkeypatch.setattr(
+        "bench.plan.estimate.flops_per_second", lambda threads, precision="fp32": 1e7
+    )
 
 
 def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.data.tasks import KNOWN
+from bench.record.known_tasks import KNOWN
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Resampled
 from bench.report.table import SPREAD, Column, Line, Table, TableCell
