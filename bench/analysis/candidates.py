@@ -15,7 +15,7 @@ from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Sizes
 from bench.record.store import Store
 from bench.report.comparison import NOT_SIGNIFICANT, mean_of_rows
-from bench.report.frame import same_teacher
+from bench.report.frame import teachers_of
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import (
     Faults,
@@ -27,7 +27,7 @@ from bench.report.resampled import (
     seeds_in_words,
     stored_answers,
 )
-from bench.report.tables.retention import Share, ends_of, mean_share, share_of
+from bench.report.tables.retention import Share, ends_of, mean_share, recorded_teachers, share_of
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
@@ -216,10 +216,12 @@ def _retained(evidence: Evidence, label: str) -> tuple[float, float, float] | No
         teacher, own = (evidence.group.finished(row, column) for row in (TEACHER, label))
         if data is None or not data.has(teacher) or not data.has(own):
             return None
-        score = teacher[0].scores[column.evaluation][column.metric]
-        if score <= 0:
+        # another training of the teacher stands for it
+        taught_by = teachers_of(own, teacher) or teacher[:1]
+        teachers = recorded_teachers(data, taught_by)
+        if any(each.score <= 0 for each in teachers):
             return None
-        shares.append(share_of(data, own, score, data.scores_R[teacher[0].key]))
+        shares.append(share_of(data, own, teachers))
     return mean_share(shares), *ends_of(shares)
 
 
@@ -235,12 +237,14 @@ def _changed(evidence: Evidence, label: str) -> float | None:
             continue
         if not all(record.key in stored for record in [*theirs, *students]):
             continue
-        if not all(same_teacher(student, theirs[0]) for student in students):
+        taught_by = teachers_of(students, theirs)
+        if not taught_by:
             continue
         logits = f"logits.{column.evaluation}"
-        teacher = stored[theirs[0].key][logits].argmax(1)
+        # one of all seeds, or one for each
+        teachers = [stored[teacher.key][logits].argmax(1) for teacher in taught_by]
         others = [stored[student.key][logits].argmax(1) for student in students]
-        shares.append(np.mean([teacher != other for other in others]))
+        shares.append(np.mean(np.stack(teachers) != np.stack(others)))
     return 100 * float(np.mean(shares)) if shares else None
 
 

@@ -16,12 +16,13 @@ from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.plan import TaskPlan
-from bench.plan.request import EMBEDDED, SAMPLE, Request
 from bench.plan.spelling import MethodRow, parse_methods
 from bench.plan.student_cells import check_row
 from bench.plan.untrained import graph_problem, planned_sizes
 from bench.record.cell import PLUS_INT8, TEACHER
 from bench.record.schema import Sizes
+from bench.request import Request
+from bench.request.choices import EMBEDDED, SAMPLE
 from bench.stats.metrics import metric_of
 from bench.stats.own_metrics import named_metrics
 from bench.typed_files import TypedFile, checked
