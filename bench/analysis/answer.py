@@ -15,10 +15,10 @@ from bench.record.cell import ONNX_INT8, PLUS_INT8, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
-from bench.report import groups
-from bench.report.comparison import mean_of_rows
-from bench.report.groups import KEPT, ReportGroup
+from bench.report import score_column
+from bench.report.means import mean_of_rows
 from bench.report.speed import conditions_of
+from bench.report.study import KEPT, Study
 from bench.report.table import (
     DASH,
     INTERVAL,
@@ -106,7 +106,7 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
     ]
     sentences += [f"Suspect: {what}." for what in row.suspect]
     if choice.no_verdict:
-        is_one_seed = choice.no_verdict == groups.ONE_SEED
+        is_one_seed = choice.no_verdict == score_column.ONE_SEED
         sentences.append(ONE_SEED if is_one_seed else choice.no_verdict)
     return Answer(row, bool(kept), least, " ".join(sentences))
 
@@ -255,12 +255,12 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
     return Table("Sheet", columns, lines, file="sheet")
 
 
-def name_of(group: ReportGroup, label: str) -> str:
+def name_of(group: Study, label: str) -> str:
     """The name of a row in what a program reads: as it is typed, or the one that it was given."""
     return group.names.get(label, label)
 
 
-def busy_titles(table: Table, group: ReportGroup) -> Table:
+def busy_titles(table: Table, group: Study) -> Table:
     """The sheet for a person: titles of times say it where the machine was busy."""
     columns = []
     for column in table.columns:
@@ -293,7 +293,7 @@ def _best_first(choice: Choice) -> list[str]:
     return sorted(means, key=lambda label: -round(means[label], EXACT))
 
 
-def _metrics(group: ReportGroup) -> list[str]:
+def _metrics(group: Study) -> list[str]:
     """The metrics of the task, the one that decides first; R2 has a column of its own."""
     scored = next(record for record in group.records if record.scores)
     return [name for name in next(iter(scored.scores.values())) if label_of(name) != R2_TITLE]

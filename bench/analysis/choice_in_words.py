@@ -160,18 +160,18 @@ def latency_lines(choice: Choice, results: Path, is_typed: bool) -> list[str]:
     group = choice.group
     teacher = group.cell.teacher
     has_8_bits = any(row.endswith(PLUS_INT8) for row in group.systems)
-    if not group.speed_conditions and is_typed:
+    if not group.speed.conditions and is_typed:
         return [f"No `speed` session measured {teacher.name} under these conditions."]
-    if not group.speed_conditions and LATENCY not in choice.limits:
+    if not group.speed.conditions and LATENCY not in choice.limits:
         return []
-    if not group.speed_conditions:
+    if not group.speed.conditions:
         words = ["speed", "--methods", "all"]
         words += Request.of(Recorded(group.cell)).typed(["teacher"])
         words += ["--backends", f"sdpa,{ONNX_INT8}"] if has_8_bits else []
         typed = shlex.join([*words, "--results", str(results)])
         return [f"No `speed` session measured latencies with this teacher: python -m bench {typed}"]
     rest = f"; of rows in 8 bits: {ONNX_INT8}" if has_8_bits else ""
-    lines = [f"Latency: {group.speed_conditions}{rest}."]
+    lines = [f"Latency: {group.speed.conditions}{rest}."]
     if choice.busy_cores and LATENCY in choice.limits:
         lines.append(
             f"{LIMITS[LATENCY].option} was compared with times of a busy machine: other processes "

@@ -143,8 +143,21 @@ def record_schema() -> dict[str, Any]:
     """The JSON schema of a record, with the docstrings of its fields."""
     from bench.record.schema import Record
 
-    schema = Record.model_json_schema(mode="serialization")
+    schema = unwrapped(Record.model_json_schema(mode="serialization"))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def unwrapped(part: Any) -> Any:
+    """A schema whose descriptions have a line for each paragraph: where a docstring is wrapped does
+    not matter."""
+    if isinstance(part, list):
+        return [unwrapped(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    whole = {name: unwrapped(value) for name, value in part.items()}
+    if isinstance(whole.get("description"), str):
+        whole["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", whole["description"])
+    return whole
 
 
 BY_WIDTH = {"learning_rate": " (teachers: see below)"}

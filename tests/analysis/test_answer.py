@@ -11,8 +11,7 @@ import pytest
 from bench.analysis.answer import ONE_SEED, Tried, answer, sheet
 from bench.analysis.choose import choose
 from bench.record.store import Store
-from bench.report.resampled import resample
-from bench.report.tables.registry import draw_means
+from bench.report.studies import Folder, study_of
 
 LABELS = np.random.default_rng(0).integers(2, size=400)
 
@@ -45,7 +44,7 @@ def asked(folder, rows, limits=None, seeds=(0,), tried=None):
             record = factories.record(row, "rte", seed, macs=macs * 10**8)
             factories.write(store, record, answers, LABELS)
     (choice,) = choose(store.root, limits or {}, ["rte"])
-    draw_means(choice.group, resample(choice.group, store))
+    choice = replace(choice, group=study_of(choice.group, Folder(store)))
     return answer(choice, TRIED if tried is None else tried, len(LABELS)), choice
 
 
@@ -96,7 +95,7 @@ def test_several_seeds_are_no_single_one(tmp_path):
 
 def test_a_class_that_the_taken_row_never_predicts_is_named(tmp_path):
     (choice,) = choose(factories.ticket_store(tmp_path).root, {})
-    draw_means(choice.group, resample(choice.group, Store(tmp_path)))
+    choice = replace(choice, group=study_of(choice.group, Folder(Store(tmp_path))))
     dead = next(row for row in choice.candidates if row.label == "dead")
     found = answer(replace(choice, candidates=(dead,)), {}, 332)
     assert "Suspect: " in found.sentence

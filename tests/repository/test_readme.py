@@ -206,13 +206,13 @@ def test_a_source_in_code(monkeypatch):
 
 def test_a_table_in_every_report(paper_store):
     """Its function is called as a report calls it."""
-    from bench.report.groups import groups
     from bench.report.render import to_markdown
+    from bench.report.studies import studies
 
     room: dict[str, Any] = {"__name__": "score_per_million"}
     code = pages.python_of("extend.md", "def score_per_million")
     exec(compile(code, "extend.md", "exec"), room)  # noqa: S102 the docs' own code
-    (group,) = groups(paper_store.records())
+    (group,) = studies(paper_store.records())
     table = room["score_per_million"](group)
     assert [line[0] for line in table.values] == group.students
     assert "points per M" in to_markdown(table)
