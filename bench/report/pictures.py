@@ -241,7 +241,7 @@ def plotted_differences(group: Study) -> dict[str, TableCell]:
     return {label: differences[label] for label in _first(ordered)}
 
 
-SHOWN = 6
+SHOWN = 4
 """So many intervals of median width fit side by side on the axis of the forest plot.
 
 Nobody sees one among more.

@@ -42,6 +42,7 @@ COMMANDS = (
 )
 WORDS = 1000
 """Of the README at most, with the cells of its tables."""
+WORDS_OF_DOCS = 15_000
 
 
 def test_the_readme_begins_with_its_two_commands():
@@ -53,6 +54,17 @@ def test_the_readme_begins_with_its_two_commands():
 def test_the_readme_is_read_in_five_minutes():
     assert len(README.replace("|", " ").split()) <= WORDS
     assert len(README.encode()) <= 8192
+
+
+def test_the_docs_are_short():
+    """Their prose, without code, tables and the page that --help writes."""
+    written = [page for page in DOCS.glob("*.md") if page.name != "command-line.md"]
+    words = 0
+    for page in written:
+        prose = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+        lines = [line for line in prose.splitlines() if not line.startswith(("|", "    "))]
+        words += len(" ".join(lines).split())
+    assert words <= WORDS_OF_DOCS
 
 
 def test_the_picture_of_the_readme_is_that_of_its_table(monkeypatch):
