@@ -124,7 +124,8 @@ def _strata(examples: Split, task: Task, digests: Sequence[bytes]) -> list[int]:
     if task.labels:
         return [int(code) for code in examples.labels]
     # of equal targets the digests decide, so that the order of the rows does not matter
-    order = sorted(range(len(examples)), key=lambda row: (examples.labels[row], digests[row]))  # type: ignore[index]
+    targets = examples.labels
+    order = sorted(range(len(examples)), key=lambda row: (targets[row], digests[row]))
     strata = np.empty(len(examples), dtype=int)
     strata[order] = np.arange(len(examples)) * min(STRATA, len(examples) // PARTS) // len(examples)
     return [int(stratum) for stratum in strata]
@@ -163,7 +164,8 @@ def _units(examples: Split, digests: Sequence[bytes], strata: Sequence[int]) -> 
 
 
 def _wanted(strata: Sequence[int], units: Sequence[_Unit]) -> dict[int, int]:
-    """Stratum -> rows to score: a fifth, and one at least where another unit is left to train on."""
+    """Stratum -> rows to score: a fifth, and one at least where another unit is left to train
+    on."""
     sizes = Counter(strata)
     divisible = Counter(stratum for unit in units for stratum in unit.counts)
     wanted = {}
@@ -180,7 +182,8 @@ def _wanted(strata: Sequence[int], units: Sequence[_Unit]) -> dict[int, int]:
 
 
 def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int]) -> list[str]:
-    """What a plan says of the split: rows that stay together, and what classes lost by it."""
+    """The sentence of a plan about the split: rows that stay together, and what classes lost by
+    it."""
     lines = []
     texts = Counter(examples.texts)
     repeated = {text for text, count in texts.items() if count > 1}

@@ -1,11 +1,11 @@
 """Tasks as they are typed: by name, as a TOML file, or by their data alone.
 
-By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with the
-same. What is not said is read off the data, and refused where that would be a guess: the label
-column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of the
-labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train`` and is
-called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the rows is
-scored (:mod:`bench.data.automatic_split`).
+By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with
+the same. What is not said is read off the data, and refused where that would be a guess: the label
+column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of
+the labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train``
+and is called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the
+rows is scored (:mod:`bench.data.automatic_split`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ SETTINGS = (
     "weights",
 )
 SETTING = r":(?=[A-Za-z_]+=)"
-"""What stands before each setting."""
+"""The sign before each setting."""
 HUB = "hub:"
 
 
@@ -97,7 +97,7 @@ def _names_something(typed: str) -> bool:
 
 
 def place_of(typed: str) -> str:
-    """What stands before the settings of a typed task: a name of the hub, or a path."""
+    """The part of a typed task before its settings: a name of the hub, or a path."""
     if typed.startswith(HUB):
         return HUB + typed.removeprefix(HUB).partition(":")[0]
     parts = typed.split(":")
@@ -125,7 +125,7 @@ def _is_toml(place: str) -> bool:
 
 
 def settings_of(typed: str) -> tuple[str, dict[str, str]]:
-    """What stands before the settings, and these by name.
+    """The settings of a typed task, by name, behind the part before them.
 
     Raises:
         InputError: a setting that is not there, has no value, or stands there twice.
@@ -144,7 +144,8 @@ def settings_of(typed: str) -> tuple[str, dict[str, str]]:
 
 
 def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
-    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was asked for by its own name.
+    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was
+    asked for by its own name.
 
     Raises:
         InputError: unknown name, two task files of one name, a TOML file that is not a task.
@@ -223,7 +224,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
 
 
 def _states(files: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
-    """What tells whether files are the same as before: a session in Python lives long."""
+    """A mark by which files are known to be the same as before: a session in Python lives long."""
     states = [(os.path.realpath(file), os.stat(file)) for file in files]
     return tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
 
@@ -385,7 +386,8 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> Found:
     parts = DATA_SET.fullmatch(f"{HUB}{place}")
     if parts is None:
         raise InputError(
-            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, that is hub:OWNER/NAME/CONFIG"
+            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, "
+            "that is hub:OWNER/NAME/CONFIG"
         )
     name, config, revision = parts.groups()
     config = config or "default"
@@ -411,7 +413,7 @@ def _without_folders(place: str) -> str:
 
 
 def _name(place: str) -> str:
-    """What the task is called: the data set, the folder, or the file if its name says more than train.
+    """The name of a task: the data set, the folder, or the file if its name says more than train.
 
     It has ``own-`` before it where a task of the name is there.
     """

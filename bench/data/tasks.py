@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 EQUAL: Literal["equal"] = "equal"
 BALANCED = "balanced"
 WEIGHTS = (EQUAL, BALANCED)
-"""What ``:weights=`` says of classes in the loss on labels: all examples weigh the same, or classes
-weigh more the fewer examples they have."""
+"""The values of ``:weights=`` for classes in the loss on labels: all examples weigh the same, or
+classes weigh more the fewer examples they have."""
 
 
 @dataclass(frozen=True)

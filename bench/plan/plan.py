@@ -2,9 +2,9 @@
 it in.
 
 All of it can be pickled: a step travels to whoever makes it, on this machine or another one, and
-nobody plans twice. It carries its tasks, the teacher's configuration and the objects of its methods. Texts
-and weights do not travel. They are read where they are needed, and texts are compared with the
-fingerprint that the plan has of them.
+nobody plans twice. It carries its tasks, the teacher's configuration and the objects of its
+methods. Texts and weights do not travel. They are read where they are needed, and texts are
+compared with the fingerprint that the plan has of them.
 """
 
 from __future__ import annotations
@@ -473,8 +473,8 @@ class Cost:
 def wall_seconds(
     steps: Iterable[Step], seconds: Mapping[str, float], jobs: int, slowed: Mapping[int, float]
 ) -> float:
-    """How long steps take from begin to end, if each job that is free begins the first one that waits
-    for nothing.
+    """How long steps take from begin to end, if each job that is free begins the first one that
+    waits for nothing.
 
     Args:
         seconds: key of a step -> what it takes by itself; a step without them is made already.

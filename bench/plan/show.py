@@ -12,6 +12,7 @@ from bench.progress import duration
 from bench.record.cell import PLUS_INT8
 from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
+from bench.record.task_facts import SAMPLE, data_facts
 from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
@@ -46,7 +47,7 @@ def describe(plan: Plan) -> str:
         lines = [f"plan: {len(plan.cells)} cells: {states}"]
 
     # what is read, and how it is trained
-    lines.append(f"  data: {', '.join(dict.fromkeys(task.data.name for task in plan.tasks))}")
+    lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
     teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
     lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
@@ -54,11 +55,11 @@ def describe(plan: Plan) -> str:
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
 
-    # what is shared, and the cells of each task
+    # what is shared, and the cells
     lines += [f"  {artefact}" for artefact in _artefacts(plan)]
     lines += _outputs(plan)
     if plan.cells:
-        lines += [_cells(plan, task) for task in plan.tasks]
+        lines += _cells(plan)
 
     # what a reader should know, time and disk
     lines += [f"  note: {note}" for note in plan.notes]
@@ -67,6 +68,12 @@ def describe(plan: Plan) -> str:
     if plan.todo_steps:
         lines += _estimate(plan)
     return "\n".join(lines)
+
+
+def _data(task: TaskPlan) -> str:
+    """What the examples of a task are called; of generated ones also that they are no benchmark."""
+    is_generated = data_facts(task.data.slug).source == SAMPLE
+    return task.data.name + (" (generated sentences, not GLUE)" if is_generated else "")
 
 
 def _recipe(plan: Plan) -> str:
@@ -109,7 +116,19 @@ def _outputs(plan: Plan) -> list[str]:
     ]
 
 
-def _cells(plan: Plan, task: TaskPlan) -> str:
+def _cells(plan: Plan) -> list[str]:
+    """The rows that are to do, and the tasks that they are to do on; the same rows stand once."""
+    tasks: dict[str, list[str]] = {}
+    for task in plan.tasks:
+        named = f"{task.shown} ({task.data.rows['train']:,} examples)"
+        tasks.setdefault(_rows_to_do(plan, task), []).append(named)
+    lines = []
+    for rows, names in tasks.items():
+        lines += [f"  rows: {rows}", f"    on {', '.join(names)}"]
+    return lines
+
+
+def _rows_to_do(plan: Plan, task: TaskPlan) -> str:
     """The rows that are to do on a task, and how many share a pass of its teacher."""
     names: dict[str, None] = {}
     for planned in plan.cells_of(task.name):
@@ -121,8 +140,7 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
         if step.kind == STUDENTS_STEP and step.tasks == (task,):
             taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
     sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
-    todo = ", ".join(names) or "nothing to do"
-    return f"  {task.shown:11} {task.data.rows['train']:>7,} examples: {todo}{sharing}"
+    return (", ".join(names) or "nothing to do") + sharing
 
 
 def _estimate(plan: Plan) -> list[str]:

@@ -1,4 +1,5 @@
-"""A cell: one question. Its training's key is the hash of what determines the weights; its record's key also covers what is scored."""
+"""A cell: one question. Its training's key is the hash of what determines the weights; its record's
+key also covers what is scored."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from bench.record.free_parts import Count, Positive, RecipeNumbers, check_settin
 from bench.record.keys import SCHEMA, digest
 
 TEACHER = "teacher"
-"""The reserved name of the row of the teacher itself, which is scored and not trained as a student."""
+"""The reserved name of the row of the teacher itself, which is scored and not trained as a
+student."""
 CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 PREDICTIONS = "predictions"
@@ -32,9 +34,11 @@ ONNX_INT8 = "onnx-int8"
 
 
 def split_row(row: str) -> tuple[str, list[str]]:
-    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``, ``[alpha=1]``.
+    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``,
+    ``[alpha=1]``.
 
-    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name begins with a capital.
+    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name
+    begins with a capital.
     """
     name, *parts = row.split(":")
     if parts and name not in FINISHED and parts[0][:1].isupper():
@@ -66,11 +70,13 @@ class DataIdentity(Frozen):
     rows: dict[str, Count]
     """examples of each split, for people"""
     task_file: str = ""
-    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
+    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in
+    older records"""
 
 
 class TeacherIdentity(Frozen):
-    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was made of them."""
+    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was
+    made of them."""
 
     name: str
     base: str
@@ -102,7 +108,8 @@ TOO_FEW = "too few held-out examples to tell any difference"
 
 
 class Search(Frozen):
-    """How a row's settings were chosen: trials on training rows held back, with a teacher that has not seen them."""
+    """How a row's settings were chosen: trials on training rows held back, with a teacher that has
+    not seen them."""
 
     of: str
     """the row that was searched"""
@@ -161,10 +168,13 @@ class Selection(Frozen):
         """For a reader of the row."""
         if self.rule == "dev":
             return (
-                "the epoch whose weights are shipped was chosen on the very rows that are scored: its score is too high by "
-                "what the choice gains"
+                "the epoch whose weights are shipped was chosen on the very rows that are scored: "
+                "its score is too high by what the choice gains"
             )
-        return "the epoch whose weights are shipped was chosen on the other half of the development rows"
+        return (
+            "the epoch whose weights are shipped was chosen on the other half of the development "
+            "rows"
+        )
 
 
 class NumericIdentity(Frozen):
@@ -176,10 +186,12 @@ class NumericIdentity(Frozen):
     device: str = "cpu"
     """kind of device: cpu, cuda, mps ..."""
     deterministic: bool = False
-    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU gives them anyway"""
+    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU
+    gives them anyway"""
 
     def identity(self) -> dict[str, Any]:
-        """As keys have it: without what is usual of device and kernels, so that keys made before they were known stay."""
+        """As keys have it: without what is usual of device and kernels, so that keys made before
+        they were known stay."""
         usual = {"device": "cpu", "deterministic": False}
         return {
             name: value
@@ -204,7 +216,8 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
-    """the one task that is scored, as a list of one name. Tasks that are learned together are in ``together``"""
+    """the one task that is scored, as a list of one name. Tasks that are learned together are in
+    ``together``"""
     data: DataIdentity
     """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity
@@ -224,16 +237,18 @@ class Cell(Frozen):
     selection: Selection | None = None
     """how the scored epoch was chosen; None for the last"""
     search: Search | None = None
-    """the search that chose the settings; None without one. It is a part of ``key``, not of ``train_key``"""
+    """the search that chose the settings; None without one. It is a part of ``key``, not of
+    ``train_key``"""
     teacher_outputs: str = ""
-    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
-    every step"""
+    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the
+    teacher's forward pass ran in every step"""
     kernels: str = ""
     """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
 
     @property
     def row_limit(self) -> int | None:
-        """The limit of training rows that it takes to plan this cell again; of tasks learned together, for all of them."""
+        """The limit of training rows that it takes to plan this cell again; of tasks learned
+        together, for all of them."""
         limits = [partner.max_train_rows for partner in self.together] or [self.data.max_train_rows]
         return next((limit for limit in limits if limit), None)
 

@@ -1,4 +1,5 @@
-"""Where cells differ: field by field, in the parts of the question, and which of several trainings under one name is shown. No torch."""
+"""Where cells differ: field by field, in the parts of the question, and which of several trainings
+under one name is shown. No torch."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
     "teacher's training": lambda c: c.teacher.key,
 }
-"""What besides the row, the task and the seed two records must share to be answers to one question. In the order in which a
-reader is told: the last one differs with many of the others."""
+"""What besides the row, the task and the seed two records must share to be answers to one question.
+In the order in which a reader is told: the last one differs with many of the others."""
 SHARED = ("data", "teacher", "teacher's training")
 """What all rows of a column must have in common."""
 
@@ -59,7 +60,8 @@ def _search(cell: Cell) -> Any:
 
 
 def differences(first: Cell, second: Cell, point: str = "") -> list[dict[str, Any]]:
-    """Every field in which the keys' contents differ, in the order of the keys; none exactly where the keys are the same.
+    """Every field in which the keys' contents differ, in the order of the keys; none exactly where
+    the keys are the same.
 
     Args:
         point: the operating point of both.
@@ -113,8 +115,8 @@ def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any
 def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """The same for cells that agree in these parts.
 
-    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: method,
-    chosen epoch, outputs, kernels.
+    With all of them, only the task's name, the seed and the row's name may differ, and what that
+    name says: method, chosen epoch, outputs, kernels.
     """
     return canonical([PARTS[name](cell) for name in parts])
 
@@ -138,9 +140,11 @@ LeftOut = list[tuple[Record, str]]
 
 
 def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """Of each task, the students of the newest teacher and data; of each row on it, those of the newest training.
+    """Of each task, the students of the newest teacher and data; of each row on it, those of the
+    newest training.
 
-    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes before one that did not.
+    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes
+    before one that did not.
     """
     records, older_points = _without_older_points(records)
     students = [r for r in records if r.cell.method != TEACHER]
@@ -159,7 +163,8 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
 
 
 def _without_older_points(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """The records without those in 8 bits of an older kind whose row is there in 8 bits of today."""
+    """The records without those in 8 bits of an older kind whose row is there in 8 bits of
+    today."""
     records = list(records)
     of_today = {(r.cell.tasks, r.row) for r in records if r.point == IN_8_BITS and r.status == "ok"}
     shown: list[Record] = []
@@ -191,25 +196,30 @@ def newest_of(
     shown: list[Record] = []
     left: LeftOut = []
     for kinds in met.values():
-        chosen = max(
-            kinds.values(),
-            key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those),
-        )
+        chosen = max(kinds.values(), key=_newest_in)
         shown += chosen
-        others = (r for those in kinds.values() if those is not chosen for r in those)
-        left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in others]
+        for those in kinds.values():
+            if those is not chosen:
+                left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in those]
     return shown, left
 
 
+def _newest_in(records: Iterable[Record]) -> tuple[bool, str, str]:
+    """By what one set of records is newer than another: by its newest record, one with a score
+    first."""
+    return max((record.status == "ok", record.finished, record.key) for record in records)
+
+
 def left_out_lines(left: LeftOut) -> list[str]:
-    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are not listed."""
+    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are
+    not listed."""
     by_row: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     for record, why in left:
         if record.status == "ok":
             place = ("+".join(record.cell.tasks), record.row, why)
             by_row.setdefault(place, []).append((record.cell.seed, record.key[:12]))
-    return [
-        f"left out: {row} on {task}, {', '.join(f'seed {seed} ({key})' for seed, key in sorted(those))}; "
-        f"newer records differ in: {why}"
-        for (task, row, why), those in sorted(by_row.items())
-    ]
+    lines: list[str] = []
+    for (task, row, why), those in sorted(by_row.items()):
+        seeds = ", ".join(f"seed {seed} ({key})" for seed, key in sorted(those))
+        lines.append(f"left out: {row} on {task}, {seeds}; newer records differ in: {why}")
+    return lines

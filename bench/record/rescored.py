@@ -108,7 +108,8 @@ def scored_alike(records: Iterable[Record], store: Store) -> list[Record]:
 
 
 def _place(record: Record) -> tuple[object, ...]:
-    """What records of one task share: a file may have had other classes under its name."""
+    """The facts that records of one task share: a file may have had other classes under its
+    name."""
     return record.cell.data.slug, record.cell.tasks, record.task.form, record.task.labels
 
 

@@ -1,7 +1,8 @@
-"""What a record says of its task, its data and its row's name, so that a reader needs no table of tasks and takes no name apart.
+"""Facts that a record has of its task, its data and its row's name, so that a reader needs no table
+of tasks and takes no name apart.
 
-Of what records have no field for, the one place that reads it from a name is here: :func:`data_facts` and
-:func:`row_as_typed`. None of it is part of a key. No torch.
+Some facts have no field, and are read from a name; the one place that does so is here:
+:func:`data_facts` and :func:`row_as_typed`. None of it is part of a key. No torch.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from typing import Any, NamedTuple
 
 from bench.record.cell import Cell, Frozen, Search
 
-SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
-"""Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
+SAMPLE = "sample"
+"""Examples of the generated suite."""
+HUB = "hub"
+"""GLUE's examples from the hub."""
+OWN = "own"
+"""Examples of a task of one's own."""
+FOLDER = "folder"
+"""Examples from a folder of GLUE files."""
 
 
 class TaskFacts(Frozen):
@@ -23,7 +30,8 @@ class TaskFacts(Frozen):
     form: str = ""
     """of its answers, a name of :data:`bench.stats.form.FORMS`; "" where it is not known"""
     labels: tuple[str, ...] | None = None
-    """names of its classes in the order of their codes; of other forms none; None where they are not known"""
+    """names of its classes in the order of their codes; of other forms none; None where they are
+    not known"""
     metrics: tuple[str, ...] = ()
     """the first is the one that tables show"""
     unlabelled: tuple[str, ...] = ()
@@ -42,7 +50,7 @@ class Augmented(NamedTuple):
 
 
 class DataFacts(NamedTuple):
-    """What examples a record is of, as far as its source's short name says."""
+    """The examples that a record is of, as far as its source's short name says."""
 
     source: str
     """:data:`SAMPLE`, :data:`HUB`, :data:`OWN` or :data:`FOLDER`"""
@@ -91,13 +99,21 @@ ENDING = re.compile(
 
 @cache
 def data_facts(slug: str) -> DataFacts:
-    """The facts behind the short name of a data source: records have the name and no fields for its parts.
+    """The facts behind the short name of a data source: records have the name and no fields for its
+    parts.
 
-    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of one's own cannot have such a name.
+    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of
+    one's own cannot have such a name.
     """
     parts = ENDING.fullmatch(slug)
-    assert parts is not None, "its first part takes any text"
+    assert parts is not None, "every part but the first may be empty"
     base = parts["base"]
+    held_back = parts["held_back"] or ""
+    half_dev = parts["half_dev"] or ""
+    augmented = None
+    if parts["kind"]:
+        augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
+
     kinds = {
         "own": OWN,
         "sample": SAMPLE,
@@ -109,13 +125,13 @@ def data_facts(slug: str) -> DataFacts:
     if parts["kind"]:
         augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
     return DataFacts(
-        source,
-        base.removeprefix("folder-") if source == FOLDER else "",
-        base + (parts["held_back"] or "") + (parts["half_dev"] or ""),
-        augmented,
-        bool(parts["held_back"]),
-        int(parts["draw"] or 0),
-        bool(parts["half_dev"]),
+        source=source,
+        folder=base.removeprefix("folder-") if source == FOLDER else "",
+        plain=base + held_back + half_dev,
+        augmented=augmented,
+        held_back=bool(held_back),
+        draw=int(parts["draw"] or 0),
+        half_dev=bool(half_dev),
     )
 
 
@@ -124,7 +140,8 @@ def shown_task(task: str, data: str) -> str:
 
     Args:
         task: its name in keys, records and commands; those of several are joined by ``+``.
-        data: the short name of the source of its examples (:attr:`bench.record.cell.DataIdentity.slug`).
+        data: the short name of the source of its examples
+            (:attr:`bench.record.cell.DataIdentity.slug`).
     """
     if data_facts(data).source != SAMPLE:
         return task
@@ -137,8 +154,8 @@ def shown_tasks(cell: Cell) -> str:
 
 
 def task_names(cell: Cell) -> set[str]:
-    """The names by which a command may ask for the task of a cell: that of its key, and the one that
-    people see."""
+    """The names by which a command may ask for the task of a cell: that of its key, and the one
+    that people see."""
     return {*cell.tasks, shown_tasks(cell)}
 
 
@@ -148,8 +165,11 @@ def recorded_names(cells: Iterable[Cell]) -> set[str]:
 
 
 def several_tasks_note(tasks: str) -> str:
-    """What a record notes of a student that learned several tasks, and what its cost is."""
-    return f"one student was trained on {tasks} together: the cost of training is that of this one training run"
+    """The note of a record whose student learned several tasks, with what its cost is."""
+    return (
+        f"one student was trained on {tasks} together: the cost of training is that of this one "
+        "training run"
+    )
 
 
 def label_suffixes(
@@ -159,7 +179,7 @@ def label_suffixes(
     kernels: str,
     recipe: Mapping[str, Any],
 ) -> list[str]:
-    """What a cell's choices add to the label of its row, in this order."""
+    """The words that a cell's choices add to the label of its row, in this order."""
     return [
         *([f" (best of {len(search.trials)})"] if search is not None else []),
         *([" (best epoch)"] if is_chosen_epoch else []),
@@ -170,7 +190,8 @@ def label_suffixes(
 
 
 def row_as_typed(cell: Cell, label: str = "") -> str:
-    """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
+    """How a row was typed: its label, or another one of the same cells, without what its cell's
+    choices added to it."""
     added = label_suffixes(
         cell.search, cell.selection is not None, cell.teacher_outputs, cell.kernels, cell.recipe
     )

@@ -1,7 +1,8 @@
-"""The stored answers of a group: scored on the same resampled examples, and what is suspect about them. No torch.
+"""The stored answers of a group: scored on the same resampled examples, and what is suspect there.
 
-What is drawn follows from names alone: the examples from the column (task, evaluation set, metric), the trainings from the
-column and the two rows. So one comparison has one interval, whatever other rows, tasks and order are there.
+What is drawn follows from names alone: the examples from the column (task, evaluation set, metric),
+the trainings from the column and the two rows. So one comparison has one interval, whatever other
+rows, tasks and order are there. No torch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ IN_MEMORY = 2**26
 """Bytes of a column's scores that stay in memory: those of 800 records."""
 EXAMPLES = "examples"
 ANY_SET = "validation"
-"""In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the same trainings, and the same draws."""
+"""Stands for every evaluation set where :func:`rng_for` draws trainings.
+
+All sets of a task have the same trainings, and the same draws.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,10 @@ class Resampled:
     Attributes:
         predicted, logits: record key -> answers, and what the model gave.
         scores_R: record key -> [resamples] scores.
-        teachers: sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's
-            teacher. The same training on another machine may end with other last digits. What was taught by it is compared
-            with it, where the store has its answers.
+        teachers: sha256 of a teacher's weights -> its score and its [resamples] scores. They are of
+            further trainings of the column's teacher: the same training on another machine may
+            end with other last digits. What was taught by it is compared with it, where the store
+            has its answers.
     """
 
     column: ScoreColumn
@@ -104,13 +109,16 @@ def resampled(
 ) -> Resampled:
     """The answers of one record or more to a column, as a store has them.
 
-    Their examples are the same in the same order: a column's records have one fingerprint of them (:mod:`bench.record.differences`).
+    Their examples are the same in the same order: a column's records have one fingerprint of them
+    (:mod:`bench.record.differences`).
     """
     form = metric_of(column.metric).form
-    place = column.evaluation
-    labels = answers[0][1][f"labels.{place}"]
-    logits = {record.key: own[f"logits.{place}"] for record, own in answers}
-    predicted = {key: form.predicted(given) for key, given in logits.items()}
+    _, first_arrays = answers[0]
+    labels = first_arrays[f"labels.{column.evaluation}"]
+    logits = {record.key: arrays[f"logits.{column.evaluation}"] for record, arrays in answers}
+    predicted = {key: form.predicted(values) for key, values in logits.items()}
+
+    # every record is scored on the same resampled examples
     rng = rng_for([column], EXAMPLES)
     scores_MR = scores_by_system(list(predicted.values()), labels, column.metric, rng)
     if scores_MR.nbytes <= IN_MEMORY:
@@ -148,17 +156,17 @@ class ScoresInFile(Mapping[str, np.ndarray]):
 
 
 def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:
-    """The generator of a column's examples, or of two rows' trainings (in whichever order), of a column or of a mean: always the same one.
+    """The generator of a column's examples, or of two rows' trainings in a column or a mean.
 
-    The order of the columns says nothing: a mean has one interval in every table.
+    It is always the same one, in whichever order rows and columns come: a mean has one interval in
+    every table.
     """
     names: list[str] = []
     for column in sorted(columns, key=lambda column: (column.task, column.evaluation)):
         names += [column.task, column.evaluation if purpose == EXAMPLES else ANY_SET, column.metric]
     names += [purpose, *sorted(rows)]
-    return np.random.default_rng(
-        int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big")
-    )
+    seed = hashlib.sha256(json.dumps(names).encode()).digest()
+    return np.random.default_rng(int.from_bytes(seed, "big"))
 
 
 Stored = Mapping[str, Mapping[str, np.ndarray]]
@@ -176,14 +184,12 @@ def _answers_of(
     group: ReportGroup, column: ScoreColumn, stored: Stored
 ) -> Iterator[tuple[Record, np.ndarray, np.ndarray]]:
     """Record, logits and labels of each stored answer to a column."""
-    for record in (r for label in group.systems for r in group.finished(label, column)):
-        if record.key in stored:
-            arrays = stored[record.key]
-            yield (
-                record,
-                arrays[f"logits.{column.evaluation}"],
-                arrays[f"labels.{column.evaluation}"],
-            )
+    for label in group.systems:
+        for record in group.finished(label, column):
+            if record.key in stored:
+                arrays = stored[record.key]
+                logits = arrays[f"logits.{column.evaluation}"]
+                yield record, logits, arrays[f"labels.{column.evaluation}"]
 
 
 Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
@@ -191,7 +197,7 @@ Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
 
 
 def faults_of(group: ReportGroup, stored: Stored) -> Faults:
-    """What is suspect about the stored answers of each row and column, by the column's own metric."""
+    """What is suspect about the stored answers of each row and column, by the column's metric."""
     faults: Faults = {}
     for column in group.columns:
         for record, logits, labels in _answers_of(group, column, stored):
@@ -204,7 +210,7 @@ def faults_of(group: ReportGroup, stored: Stored) -> Faults:
 def faults_of_all(
     faults: Faults, place: tuple[str, ScoreColumn]
 ) -> dict[str, dict[int, Suspicion]]:
-    """Those of a row in a column that concern all its answers, not some classes alone."""
+    """The faults of a row in a column that concern all its answers, not some classes alone."""
     return {
         what: of_seed
         for what, of_seed in faults.get(place, {}).items()
@@ -213,7 +219,10 @@ def faults_of_all(
 
 
 def judge_answers(group: ReportGroup, store: Store) -> None:
-    """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
+    """Tell a group what is suspect about its stored answers.
+
+    It is also told what the best single answer to every example scores.
+    """
     stored = stored_answers(group, store)
     faults = faults_of(group, stored)
     group.suspicions = {}
@@ -240,7 +249,9 @@ def judge_answers(group: ReportGroup, store: Store) -> None:
 
 def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:
     """``seeds 0 and 2 (50.1, 49.9)``, or without figures where there are none."""
-    *most, last = [str(seed) for seed in sorted(of_seed)]
+    seeds = sorted(of_seed)
+    *most, last = map(str, seeds)
     named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
-    shown = ", ".join(of_seed[seed].figure for seed in sorted(of_seed) if of_seed[seed].figure)
-    return named + (f" ({shown})" if shown else "")
+    figures = [of_seed[seed].figure for seed in seeds]
+    shown = ", ".join(filter(None, figures))
+    return f"{named} ({shown})" if shown else named

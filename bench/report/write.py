@@ -22,6 +22,7 @@ from bench.record.cell import (
     train_key,
 )
 from bench.record.code import commit_of
+from bench.record.named_rows import row_named
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.set_aside import sentences
@@ -149,10 +150,8 @@ def write_groups(
     # a name for a row that there is not is refused (it is misspelt, and the right row would keep its own name), and another row's too
     called = {record.row: record.called for record in records}
     names = {known_row(row, called, store.root): name for row, name in names.items()}
-    printed = {name: row for row, name in called.items()}
-    reference = (
-        printed.get(reference) or known_row(reference, called, store.root) if reference else ""
-    )
+    if reference:
+        reference = row_named(reference, records, store.root)
     for row, name in names.items():
         if any(
             name in (other, names.get(other, called[other])) for other in called if other != row

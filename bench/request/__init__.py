@@ -1,4 +1,5 @@
-"""What a person asks for: each field of a request is an option of ``run``, with its words beside it."""
+"""What a person asks for: each field of a request is an option of ``run``, with its words beside
+it."""
 
 from __future__ import annotations
 

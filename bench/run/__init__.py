@@ -1,6 +1,8 @@
-"""Carry out a plan: what is missing is made, step by step, in this process or in several; one record a cell.
+"""Carry out a plan: what is missing is made, step by step, in this process or in several; one
+record a cell.
 
-What fails becomes a failed record and the rest goes on. After an interruption the next run does what is missing.
+What fails becomes a failed record and the rest goes on. After an interruption the next run does
+what is missing.
 """
 
 from __future__ import annotations
@@ -35,23 +37,28 @@ from bench.run.track import check_tracker, track
 
 __all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard", "unfinished"]
 
-ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
+ASK_ABOVE_SECONDS = 30 * 60
+ASK_ABOVE_BYTES = 5 * 10**9
 SPARE_BYTES = 10**8
-"""Disk that has to stay free in addition to what the plan needs, for files that it does not count; chosen by hand."""
+"""Disk that has to stay free in addition to what the plan needs, for files that it does not count;
+chosen by hand."""
 SAMPLE_PATIENCE = 4
-"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only where a machine is slow
-or busy; the first command that somebody types should not stop there."""
+"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only
+where a machine is slow or busy; the first command that somebody types should not stop there."""
 
 
 def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
-    """Make the steps of a plan that are still to do; their records are in the store when this returns.
+    """Make the steps of a plan that are still to do; their records are in the store when this
+    returns.
 
     Args:
-        confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
+        confirm: asked with a question when the plan is long; without it, and without ``yes``, that
+            is an error.
 
     Raises:
-        InputError: before anything is started, for a long plan that nobody agreed to or a folder that cannot be
-            written; later, as :meth:`Schedule.carry_out` says: the records that are finished stay.
+        InputError: before anything is started, for a long plan that nobody agreed to or a folder
+            that cannot be written; later, as :meth:`Schedule.carry_out` says: the records that are
+            finished stay.
         KeyboardInterrupt: somebody stopped the run.
     """
     request = plan.request
@@ -171,7 +178,8 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:
-    """A cluster if one is asked for; else this process if one step is made at a time; else as many processes as steps.
+    """A cluster if one is asked for; else this process if one step is made at a time; else as many
+    processes as steps.
 
     Raises:
         InputError: the cluster does not answer.
@@ -200,7 +208,8 @@ def agree(request: Request, seconds: float, disk_bytes: int, confirm: Any) -> No
     what = f"about {duration(seconds)} and {disk_bytes / 1e9:.1f} GB of disk"
     if confirm is None:
         raise InputError(
-            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or --max-train-rows"
+            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or "
+            "--max-train-rows"
         )
     if not confirm(f"This plan needs {what}. Start?"):
         raise InputError("not started")
@@ -251,6 +260,7 @@ def check_disk(plan: Plan) -> None:
             ) from None
         if free < needed:
             raise InputError(
-                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
-                f"free some, or set --results, --reports and {CACHE_VARIABLE} to another disk"
+                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about "
+                f"{needed / 1e6:,.0f} MB; free some, or set --results, --reports and "
+                f"{CACHE_VARIABLE} to another disk"
             )

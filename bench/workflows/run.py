@@ -25,8 +25,10 @@ def run(
     """Do what is missing, then write the reports.
 
     Args:
-        confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
-        only_pretraining: make only what the rows' students begin with, on text; a later run finds it in the cache.
+        confirm: asked with a question when the plan is long; without it, and without ``yes``, that
+            is an error.
+        only_pretraining: make only what the rows' students begin with, on text; a later run finds
+            it in the cache.
 
     Raises:
         InputError: bad input, or a long plan that nobody agreed to; nothing was started.

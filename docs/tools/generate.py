@@ -21,7 +21,7 @@ BLOCK = re.compile(
 HEAD = """# The command line
 
 On this page you find every verb and option; it is generated from the program's own `--help`. Verbs are typed after `python -m bench` or,
-shorter, `bert-bench`. [Run](running.md) has the exit codes, and the [glossary](glossary.md#row-and-cell) shows how rows are written.
+shorter, `bert-bench`. [Run](running.md) shows [how rows are written](running.md#row-and-cell), and the [exit codes](running.md#exit-codes).
 """
 
 

@@ -112,8 +112,7 @@ def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):
     for row in table.rows:
         for title, cell in zip(table.header[1:], row[1:], strict=True):
             assert any(
-                origin["what"].startswith(f"{row[0]}, {title}")
-                for origin in trace(cell, store.root)
+                origin.what.startswith(f"{row[0]}, {title}") for origin in trace(cell, store.root)
             ), (
                 row[0],
                 title,
@@ -127,9 +126,9 @@ def test_every_number_of_a_session_is_found(tmp_path):
             for title, cell in zip(table.header[1:-1], row[1:-1], strict=True):
                 found = [trace(number, tmp_path) for number in re.findall(r"\d[\d,]*\.\d+x?", cell)]
                 assert all(found), (row[0], title, cell)
-    (faster,) = [one for one in trace("2.86x", tmp_path) if "bound" not in one["what"]]
-    assert faster["kind"] == "speed-up"
-    assert faster["session"] == record.key
+    (faster,) = [one for one in trace("2.86x", tmp_path) if "bound" not in one.what]
+    assert faster.kind == "speed-up"
+    assert faster.session == record.key
     assert "session" in describe("2.86x", [faster], tmp_path)
 
 
@@ -138,9 +137,9 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     for label, score in (("kd", 0.6), ("tinybert", 0.645), ("teacher", 0.045)):
         store.write(factories.record(label, "rte", score=score))
     write_speed(tmp_path, SESSION)
-    assert [o["what"].split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert minus kd"]
-    assert [o["what"].split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd minus tinybert"]
-    plain = {o["kind"] for o in trace("4.5", tmp_path)}
+    assert [o.what.split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert minus kd"]
+    assert [o.what.split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd minus tinybert"]
+    plain = {o.kind for o in trace("4.5", tmp_path)}
     assert plain == {"", "difference"}  # the teacher's score too
     assert not trace("4.5x", tmp_path)
     assert not trace("+64.5", tmp_path)

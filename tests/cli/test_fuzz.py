@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bench.data.checkpoints as checkpoints
-from bench.analysis.gate import budgets_of, read_acceptances
+from bench.analysis.gate_acceptances import budgets_of, read_acceptances
 from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
 from bench.audit.checks import audit

@@ -93,7 +93,7 @@ def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
         store.write(*factories.consistent(record, arrays))
     (report,) = write_reports(store, tmp_path / "p")
     assert "**Left out: kd on rte, seed 0" in report.read_text()
-    assert "left out" in trace("90.0", store.root)[0]["what"]
+    assert "left out" in trace("90.0", store.root)[0].what
 
 
 def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():

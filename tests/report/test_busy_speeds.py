@@ -10,7 +10,8 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.gate import PASSED, UNCLEAR, check
+from bench.analysis.gate import check
+from bench.analysis.gate_result import PASSED, UNCLEAR
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
 from bench.report.file_names import PAGE

@@ -14,7 +14,8 @@ import pytest
 from bench.analysis.choice_in_words import in_words
 from bench.analysis.choose import choose
 from bench.analysis.compare import compare
-from bench.analysis.gate import PASSED, REGRESSED, check
+from bench.analysis.gate import check
+from bench.analysis.gate_result import PASSED, REGRESSED
 from bench.record.cell import CHECKPOINT
 from bench.record.store import Store
 from bench.report.groups import GENERATED, ONE_SEED, groups, why_no_verdict

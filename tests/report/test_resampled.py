@@ -16,7 +16,8 @@ from scipy import stats
 
 from bench.analysis.choice_in_words import table as choice_table
 from bench.analysis.choose import choose
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.record.store import Store
 from bench.report.comparison import (
     MEAN,

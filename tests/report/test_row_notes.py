@@ -11,7 +11,8 @@ import pytest
 from transformers import BertConfig
 
 import methods
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.audit.checks import audit
 from bench.audit.sheets import read_all
 from bench.plan.scheduled_stages import schedule_stages

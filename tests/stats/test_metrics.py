@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench.stats.metrics as registry
-from bench.analysis.gate import budgets_of
+from bench.analysis.gate_acceptances import budgets_of
 from bench.data.tasks import from_toml
 from bench.errors import InputError
 from bench.report.groups import ScoreColumn

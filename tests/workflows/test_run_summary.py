@@ -146,7 +146,9 @@ def parts_in(body):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda threads, precision="fp32": 1e7)
+    monkeypatch.setattr(
+        "bench.plan.estimate.flops_per_second", lambda threads, precision="fp32": 1e7
+    )
 
 
 def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(
