@@ -1,12 +1,13 @@
-"""Build the optimiser of a recipe, and the schedule of its learning rate. Torch is imported only where one is built.
+"""Build the optimiser of a recipe, and the schedule of its learning rate.
 
-Which optimisers a recipe can name: :mod:`bench.record.optimizers`.
+Torch is imported only where one is built. Which optimisers a recipe can name:
+:mod:`bench.record.optimizers`.
 
-What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of each group before each step
-(the recipe's rate x its schedule x the stage's ``lr_scale`` x the group's ``factor``). Weight decay is AdamW's, apart from the
-gradient (Loshchilov & Hutter 2019): p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
-(bench/optimizers/lamb.py).
-How to add an optimiser: docs/extend.md.
+What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of
+each group before each step (the recipe's rate x its schedule x the stage's ``lr_scale`` x the
+group's ``factor``). Weight decay is AdamW's, apart from the gradient (Loshchilov & Hutter 2019):
+p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
+(bench/optimizers/lamb.py). How to add an optimiser: docs/extend.md.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 Groups = list[dict[str, Any]]
-"""Parameters that are moved alike: ``params``, their ``weight_decay``, the ``factor`` on their learning rate, and whether they
-are ``plain``: biases and parts of LayerNorms, which have no decay."""
+"""Parameters that are moved alike: ``params``, their ``weight_decay``, the ``factor`` on their
+learning rate, and whether they are ``plain``: biases and parts of LayerNorms, which have no
+decay."""
 DECAY = "decay"
 """Key of a group: its weight decay, where the optimiser's own is not AdamW's."""
 
@@ -81,8 +83,10 @@ def _decay(optimizer: Optimizer, *_: Any) -> None:
 
 
 def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
-    """What the learning rate is multiplied with. ``linear``: it rises to 1 during the warm-up, then falls to 0; ``constant``: no
-    warm-up, no decay.
+    """The multiplier of the learning rate at a step.
+
+    ``linear`` rises to 1 during the warm-up, then falls to 0; ``constant`` has no warm-up and no
+    decay.
 
     Args:
         warmup: share of the steps during which the rate rises.
@@ -98,4 +102,6 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
     if schedule == "constant":
         return 1.0
     warm = max(1, round(warmup * steps))
-    return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
+    if step < warm:
+        return (step + 1) / warm
+    return max(0.0, (steps - step) / max(1, steps - warm))
