@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from bench.analysis.choose import LATENCY, LIMITS, RETAINED, BoundLimit, Candidate, Choice, stated
+from bench.analysis.candidates import Candidate
+from bench.analysis.choose import BoundLimit, Choice
+from bench.analysis.limits import LATENCY, LIMITS, RETAINED, stated
 from bench.record.cell import ONNX_INT8, PLUS_INT8
 from bench.record.code import made_by
 from bench.report.comparison import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
@@ -76,39 +78,54 @@ def in_words(choice: Choice) -> list[str]:
 
 def _chosen(choice: Choice) -> list[str]:
     """The chosen row, what is shown to be near it, and what is suspect of the candidates."""
-    called = choice.group.called
     best = choice.chosen
     if best is None:
         return ["No row fits."]
-    several = len(choice.candidates) > 1 and not choice.no_verdict
+    called = choice.group.called
+    is_judged = len(choice.candidates) > 1 and not choice.no_verdict
+
+    # the row, and how surely it is the best
     chance = ""
-    if several and best.probability is not None:
+    if is_judged and best.probability is not None:
         chance = f", the best with a probability of {100 * best.probability:.0f} %"
     lines = [f"Highest mean of what fits: {called(best.label)} ({best.score:.1f}){chance}."]
     if choice.no_verdict:
         lines.append(choice.no_verdict)
     # the first reason is what this sentence says already
     lines += [f"{reason[0].upper()}{reason[1:]}." for reason in choice.reasons[1:]]
-    cheapest = choice.cheapest
-    if cheapest is not None and cheapest is not best:
-        row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
-        lines.append(f"The cheapest row that is shown to be {WITHIN} of it: {row}.")
-    others = [called(row.label) for row in choice.near if row not in (best, cheapest)]
-    if others:
-        too = ", too" if cheapest is not best else ""
-        lines.append(f"Shown to be {WITHIN} of it{too}: {', '.join(others)}.")
-    undecided = [row for row in choice.candidates if not row.is_within and row.verdict != WORSE]
-    if undecided and not choice.no_verdict:
-        names = ", ".join(called(row.label) for row in undecided)
-        lines.append(f"Not shown to be worse, and not shown to be {WITHIN} of it: {names}.")
-    if several:
+
+    # the others
+    lines += _near(choice, best)
+    if is_judged:
         lines.append(
             "The best row was chosen on the examples that it is scored on, "
             "so its score is a little too high."
         )
-    for candidate in choice.candidates:
-        name = called(candidate.label)
-        lines += [f"Suspect: {name}, {what}." for what in candidate.suspect]
+    for row in choice.candidates:
+        lines += [f"Suspect: {called(row.label)}, {what}." for what in row.suspect]
+    return lines
+
+
+def _near(choice: Choice, best: Candidate) -> list[str]:
+    """Which rows are shown to be near the best one, the cheapest of them, and of which it is not
+    known."""
+    called = choice.group.called
+    lines = []
+    cheapest = choice.cheapest
+    too = ""
+    if cheapest is not None and cheapest is not best:
+        row = f"{called(cheapest.label)} ({cheapest.score:.1f})"
+        lines.append(f"The cheapest row that is shown to be {WITHIN} of it: {row}.")
+        too = ", too"
+    others = [called(row.label) for row in choice.near if row not in (best, cheapest)]
+    if others:
+        lines.append(f"Shown to be {WITHIN} of it{too}: {', '.join(others)}.")
+    if choice.no_verdict:
+        return lines
+    undecided = [row for row in choice.candidates if not row.is_within and row.verdict != WORSE]
+    if undecided:
+        names = ", ".join(called(row.label) for row in undecided)
+        lines.append(f"Not shown to be worse, and not shown to be {WITHIN} of it: {names}.")
     return lines
 
 

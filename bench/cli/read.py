@@ -409,24 +409,33 @@ def _answer_question(**typed: Any) -> Answer:
     """Train, measure and choose; the sentence, the model and the lines that use it."""
     from dataclasses import asdict
 
+    from bench.analysis.answer import name_of
+    from bench.analysis.choice_in_words import bound_lines
     from bench.cli.run import asking, say_planning
-    from bench.workflows.alternatives import Question, answer_question
+    from bench.workflows.alternatives import answer_question
+    from bench.workflows.question import Question
     from bench.workflows.run_summary import failure_lines
 
     say_planning()
     found = answer_question(Question(**typed, confirm=asking()))
     for line in failure_lines(found.outcome.failures, typed["results"]):
         say_error(line)
-    lines = ["No row fits."] if found.answer is None else [found.answer.sentence]
+    lines = ["No row fits.", *bound_lines(found.choice)]
+    if found.answer is not None:
+        lines = [found.answer.sentence]
     lines += ["", f"page: {found.page}", f"sheet: {found.sheet}"]
     if found.taken is not None:
         lines += [f"model: {found.taken.in_words()}", "", *found.taken.lines]
+    group = found.choice.group
     body = {
         "sentence": found.answer and found.answer.sentence,
-        "row": found.answer and found.answer.row.label,
+        "row": found.answer and name_of(group, found.answer.row.label),
         "no_verdict": found.choice.no_verdict,
-        "candidates": [asdict(row) for row in found.choice.candidates],
-        "left_out": dict(found.choice.left_out),
+        "busy_cores": found.choice.busy_cores,
+        "candidates": [
+            {**asdict(row), "label": name_of(group, row.label)} for row in found.choice.candidates
+        ],
+        "left_out": {name_of(group, row): why for row, why in found.choice.left_out.items()},
         "page": str(found.page),
         "sheet": str(found.sheet),
         "model": found.taken and {**asdict(found.taken), "folder": str(found.taken.folder)},

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data import sample_suite
-from bench.data.automatic_split import divided
+from bench.data.automatic_split import TENTH, divided
 from bench.data.example_files import check_shards
 from bench.data.hub import converted, downloaded
 from bench.data.questions import read_squad
@@ -186,6 +186,9 @@ class Part(DataSource):
                 f"{task.name} has {len(whole)} training examples; "
                 "holding out a tenth needs at least 20"
             )
+        if task.draws_by_class:
+            division = divided(whole, task, task.name, parts=TENTH, draw=self.draw)
+            return whole.take(division.scored if is_scored else division.train)
         order = np.random.default_rng(1 + self.draw).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
         return whole.take(sorted(order[kept:] if is_scored else order[:kept]))

@@ -98,6 +98,12 @@ class Task:
         return not self.labels and not self.writes
 
     @property
+    def draws_by_class(self) -> bool:
+        """Whether what is drawn of its examples has every class's share: of a user's own classes.
+        GLUE's examples are drawn as they always were, so that its records stay."""
+        return bool(self.files and self.labels)
+
+    @property
     def form(self) -> Form:
         """The form of its labels. Loads numpy, which lists of tasks do without."""
         from bench.stats.form import CLASSES, SCORE, SPANS, TEXT

@@ -88,6 +88,7 @@ class _GivenByCache(Given):
         super().__init__(
             entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget, of_rows
         )
+        self.seed = entry.seed
         self._entry, self._data, self._work = entry, data, work
         self._teachers: dict[Source, tuple[nn.Module, Mapping[str, Any]]] = {}
         self.made_from: dict[str, Mapping[str, Any]] = {}
@@ -126,7 +127,8 @@ class _GivenByCache(Given):
             return model  # type: ignore[no-any-return]
         if source not in self._teachers:
             assert self._data is not None, "only what is a task's own reads its teacher"
-            self._teachers[source] = self._data.tuned(source.seed)
+            seed = self._data.plan.tuning_seed(source.seed)
+            self._teachers[source] = self._data.tuned(seed)
         label = next(planned.label for planned in self._entry.sources if planned == source)
         model, self.made_from[label] = self._teachers[source]
         return model

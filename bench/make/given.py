@@ -44,6 +44,8 @@ class Given:
     """tokens of the text that such a student reads, over all passes"""
     row_recipe: Recipe | None = None
     """by which a student is trained on a task's training rows"""
+    seed: int = 0
+    """of all random draws"""
     on_step: OnStep = lambda done, total: None
     beginning: str = field(default="", init=False)
     log: TrainLog | None = field(default=None, init=False)
@@ -134,7 +136,7 @@ class Given:
         recipe = self.text_recipe if rows == CORPUS else self.row_recipe
         assert recipe is not None, "the corpus or the rows are among the inputs"
         # the training draws from where the generator stands, and hands it on: make goes on behind it
-        random = RandomState(0, numerics.device)
+        random = RandomState(self.seed, numerics.device)
         random.begin_here()
         passes = (
             max(1.0, self.text_budget / text.total_tokens)
@@ -144,7 +146,11 @@ class Given:
         scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         options = LoopOptions(
-            0, numerics, recipe.batch_size, on_step=self.on_step, states=self.training_states()
+            self.seed,
+            numerics,
+            recipe.batch_size,
+            on_step=self.on_step,
+            states=self.training_states(),
         )
         train_task([trainer], text, None if teacher is None else numerics.frozen(teacher), options)
         if trainer.error:
@@ -162,7 +168,7 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
     if file is not None and (there := in_checkpoint(file, given.artefact)):
         return there, {"beginning": "the teacher's checkpoint has it"}
     begun = time.perf_counter()
-    with RandomState(0, given.device).current():
+    with RandomState(given.seed, given.device).current():
         tensors = given.artefact.make(given)
     body: dict[str, Any] = {"beginning": given.beginning} if given.beginning else {}
     if given.log is not None:

@@ -174,7 +174,7 @@ def of_predictions(
         "scores": scores,
         "predicted": tuple(name for name in predictions.logits if name not in scores),
         "notes": (NOT_KNOWN if about is None else about.note,),
-        "sizes": None if about is None else _stated_sizes(about),
+        "sizes": None if about is None else stated_sizes(about),
         "faults": tuple(faults_in(cell, None, arrays, scores, task_data)),
         "code": {**_code(cell), COMPUTED_BY: named_code(metric_modules(plan.task.metrics))},
         "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
@@ -183,7 +183,7 @@ def of_predictions(
     return empty(cell, "ok", started, plan.task).model_copy(update=facts), arrays
 
 
-def _stated_sizes(about: About) -> Sizes:
+def stated_sizes(about: About) -> Sizes:
     """The size of a model that somebody states, which nothing here counts."""
     return Sizes(
         parameters=about.parameters,

@@ -99,10 +99,11 @@ def _refuse_suspect_teachers(step: Step, work: Work) -> None:
 def _data_of(task: TaskPlan, work: Work) -> TaskData:
     """The examples and the teacher of a task; those of the task before are let go: the next step is likely to be of the same."""
     read = work.task_data.plan if work.task_data is not None else None
-    if read is None or (read.data, read.task, read.checkpoint) != (
+    if read is None or (read.data, read.task, read.checkpoint, read.teacher) != (
         task.data,
         task.task,
         task.checkpoint,
+        task.teacher,
     ):
         work.task_data = _task_data(task, work)
     return work.task_data

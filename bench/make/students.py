@@ -170,6 +170,8 @@ def _artefacts(
     cells: Sequence[Planned], data: Sequence[TaskData], work: Work
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The artefacts that a student is built from, each once: their tensors, and what is known."""
+    row = cells[0].row
+    assert isinstance(row, MethodRow)
     several = bool(cells[0].cell.together)
     tensors: dict[str, Any] = {}
     made_from: dict[str, dict[str, Any]] = {}
@@ -182,8 +184,8 @@ def _artefacts(
             made = artefact(entry, of_task, work)
             tensors[name] = made.tensors
             made_from[name] = dict(made.known)
-            if planned.own_task is not None:
-                beginning = f"given: {planned.own_task.checkpoint.name}"
+            if row.method.own_encoder:
+                beginning = f"given: {of_task.plan.checkpoint.name}"
                 made_from[name].setdefault("beginning", beginning)
     return tensors, made_from
 

@@ -143,7 +143,7 @@ class TaskData:
 
         Where targets are standardised, it answers in their units, not in those of the labels.
         """
-        return tuned_teacher(self.plan, 0, lambda: self.given, self.work)
+        return tuned_teacher(self.plan, self.plan.teacher_seed, lambda: self.given, self.work)
 
     def refuse_permuted_teacher(self) -> None:
         """Look once at the answers of a tuned teacher from outside.
@@ -159,10 +159,11 @@ class TaskData:
             self._is_teacher_checked = True
 
     def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
-        """The teacher that is fine-tuned with this seed; only that of seed 0 stays in memory."""
-        return (
-            tuned_teacher(self.plan, seed, lambda: self.given, self.work) if seed else self.teacher
-        )
+        """The teacher that is fine-tuned with this seed; only that of the students stays in
+        memory."""
+        if seed == self.plan.teacher_seed:
+            return self.teacher
+        return tuned_teacher(self.plan, seed, lambda: self.given, self.work)
 
     @cached_property
     def outputs(self) -> tuple[TeacherOutputs, dict[str, Any]]:

@@ -62,12 +62,17 @@ class ArtefactPlanner:
         self.numeric = numeric
         self.training_texts = training_texts
         self.entries: list[ArtefactPlan] = []
-        self._by_artefact: dict[Artefact, list[ArtefactPlan]] = {}
+        self._asked: dict[tuple[Artefact, int], list[ArtefactPlan]] = {}
+        """artefact and seed -> its plans for each checkpoint and task"""
         self.outlined: set[str] = set()
         """checkpoints of others of which there is the configuration alone"""
 
     def add(
-        self, artefact: Artefact, checkpoint: Checkpoint, task: TaskPlan | None = None
+        self,
+        artefact: Artefact,
+        checkpoint: Checkpoint,
+        task: TaskPlan | None = None,
+        seed: int = 0,
     ) -> ArtefactPlan:
         """The plan of an artefact; it and what it is made from are entered where they are not
         there.
@@ -75,6 +80,7 @@ class ArtefactPlanner:
         Args:
             checkpoint: the teacher's.
             task: that it is asked for; None where no task is known.
+            seed: of its training, and of those of all that it is made from.
 
         Raises:
             InputError: the corpus or a checkpoint cannot be read, or there are no such teachers.
@@ -86,7 +92,8 @@ class ArtefactPlanner:
             task = None
         elif task is None:
             raise InputError(f"{artefact.words}: it is made for a task, and none is given here")
-        for entry in self._by_artefact.get(artefact, ()):
+        asked = self._asked.setdefault((artefact, seed), [])
+        for entry in asked:
             if entry.task is task and entry.checkpoint == checkpoint:
                 return entry
 
@@ -100,9 +107,12 @@ class ArtefactPlanner:
                     f"{artefact.words}: two of the artefacts that it is made from have one name"
                 )
             else:
-                entry.parts[what.name] = self.add(what, checkpoint, task)
+                entry.parts[what.name] = self.add(what, checkpoint, task, seed)
         if any(source.kind == "corpus" for source in entry.sources):
             entry.text = Text(self.corpus, self.budget, self._text_recipe(entry))
+        # what is not trained begins at one state of the generator for all seeds
+        if entry.text is not None or artefact.row_epochs:
+            entry.seed = seed
 
         # its key
         if artefact.is_kept:
@@ -111,7 +121,7 @@ class ArtefactPlanner:
             parts = [part.key for part in entry.parts.values()]
             entry.key = [*entry.sources.values(), *parts][0]
         self.entries.append(entry)
-        self._by_artefact.setdefault(artefact, []).append(entry)
+        asked.append(entry)
         return entry
 
     def _inputs(self, artefact: Artefact, checkpoint: Checkpoint) -> Sequence[Source | Artefact]:
@@ -247,7 +257,7 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
             "tokenizer": hash_of_tokenizer(entry.checkpoint),
             "tokens": entry.text.budget,
             "recipe": recipe,
-            "seed": 0,
+            "seed": entry.seed,
         }
     # examples as a tokenizer reads them
     if task is not None and entry.reads_rows:
@@ -261,7 +271,7 @@ def _identity(entry: ArtefactPlan, numeric: NumericIdentity) -> Any:
     if task is not None and artefact.row_epochs:
         generic |= {
             "recipe": replace(task.teacher_recipe, epochs=artefact.row_epochs).as_dict(),
-            "seed": 0,
+            "seed": entry.seed,
         }
     reads_as_teacher = task is None or task.recipe.max_length == task.teacher_recipe.max_length
     tuned = tuple(str(key) for source, key in entry.sources.items() if source.kind == "fine_tuned")

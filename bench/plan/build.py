@@ -28,16 +28,25 @@ from bench.plan.notes import (
     nameless_labels,
 )
 from bench.plan.outputs import plan_outputs
-from bench.plan.plan import TEACHER_VERSION, Plan, Planned, Step, TaskPlan
+from bench.plan.plan import (
+    TEACHER_VERSION,
+    ArtefactPlan,
+    Plan,
+    Planned,
+    Step,
+    TaskPlan,
+    with_parts,
+)
 from bench.plan.spelling import MethodRow, TypedRows, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.stored_cells import StoredCells, rescoring_notes, set_aside_notes
 from bench.plan.student_cells import check_row, student_cells
-from bench.plan.tasks import augment, plan_tasks, with_encoder
+from bench.plan.tasks import TasksOfSeeds, augment, plan_tasks, with_encoder
 from bench.plan.training_texts import training_texts
-from bench.record.cell import PLUS_INT8, TEACHER, Cell, NumericIdentity
+from bench.record.cell import PLUS_INT8, TEACHER, NumericIdentity, Varied
 from bench.record.code import STALE, made_by, state_of
 from bench.record.store import Store
+from bench.record.varied import VARIED_TEACHER
 from bench.request import Request
 from bench.request.choices import AUTO, FAST, SAMPLE, TF32
 from bench.stats.own_metrics import load_metrics
@@ -74,7 +83,9 @@ def build(request: Request) -> Plan:
 
     # the rows that these tasks and teachers allow, and those of them that are quantised too
     reading = TasksByEncoder(tasks, request)
-    rows, left_out = drop_unusable(typed.rows, lambda row: check_row(row, reading.of(row)))
+    rows, left_out = drop_unusable(
+        typed.rows, lambda row: check_row(row, reading.of(row), request.vary)
+    )
     notes += left_out
     _check_kernels(request, tasks)
     in_8_bits, left_out = _rows_in_8_bits(typed, rows, reading)
@@ -84,21 +95,23 @@ def build(request: Request) -> Plan:
     store = Store(request.results)
     stored = StoredCells(store, request, tasks, in_8_bits)
     planner = ArtefactPlanner(request, numeric, own_texts)
+    seeds = TasksOfSeeds(request)
     cells: list[Planned] = []
     for number, task in enumerate(tasks):
         augment(task, planner)
         if not task.task.writes:  # what teaches to write is an artefact of its row
-            cells.append(stored.planned(_teacher_cell(task), None))
+            cells += _teacher_cells(task, request, stored, seeds)
         for cell, finished in finished_cells(typed.given, task, request):
             cells.append(stored.planned(cell, finished))
         for row in rows:
             if not row.method.multitask:
                 read = reading.of(row)[number]
-                of_row = student_cells(row, [read], request, planner)
-                cells += stored.planned_students(row, of_row, None if read is task else read)
+                of_row = student_cells(row, [read], request, planner, seeds)
+                cells += stored.planned_students(row, of_row)
     for row in rows:
         if row.method.multitask:
-            cells += stored.planned_students(row, student_cells(row, tasks, request, planner))
+            of_row = student_cells(row, tasks, request, planner, seeds)
+            cells += stored.planned_students(row, of_row)
     _check_all_labels(tasks, rows)
 
     # what a reader should know
@@ -114,7 +127,7 @@ def build(request: Request) -> Plan:
     CHANGED.clear()  # a later run in this process says it anew
 
     # the steps that make all this, and what of it other code made
-    plan = Plan(request, tasks, planner.entries, cells, notes)
+    plan = Plan(request, tasks, _in_use(planner.entries, tasks, cells), cells, notes)
     steps = steps_of(plan)
     stale = _stale_slots(steps.values())
     other_code = _other_code(stale, cells)
@@ -202,15 +215,39 @@ def _rows_in_8_bits(
     return typed.in_8_bits - without, left_out
 
 
-def _teacher_cell(task: TaskPlan) -> Cell:
-    """The cell of a task's teacher."""
-    return task.cell(
-        label=TEACHER,
-        method=TEACHER,
-        version=TEACHER_VERSION,
-        settings={"origin": task.teacher.origin},
-        recipe=task.teacher_recipe.as_dict(),
-    )
+def _teacher_cells(
+    task: TaskPlan, request: Request, stored: StoredCells, seeds: TasksOfSeeds
+) -> list[Planned]:
+    """The cell of a task's teacher; one for each seed where each has its own."""
+    varied = None
+    of_seeds = [task]
+    if VARIED_TEACHER in request.vary:
+        varied = Varied(sources=(VARIED_TEACHER,), teacher=task.teacher.key)
+        of_seeds = [seeds.of(task, seed) for seed in request.seeds]
+    cells = []
+    for own in of_seeds:
+        cell = own.cell(
+            label=TEACHER,
+            method=TEACHER,
+            version=TEACHER_VERSION,
+            settings={"origin": task.teacher.origin},
+            recipe=task.teacher_recipe.as_dict(),
+            seed=own.teacher_seed,
+            varied=varied,
+        )
+        cells.append(stored.planned(cell, None, own_task=None if own is task else own))
+    return cells
+
+
+def _in_use(
+    entries: Sequence[ArtefactPlan], tasks: Sequence[TaskPlan], cells: Sequence[Planned]
+) -> list[ArtefactPlan]:
+    """The artefacts that some cell, or the augmentation of a task, is made from: not those that
+    only say what seeds have in common."""
+    heads = [task.masked_head for task in tasks if task.masked_head is not None]
+    asked = [*heads, *(entry for planned in cells for entry in planned.artefacts)]
+    used = {id(entry) for entry in with_parts(asked)}
+    return [entry for entry in entries if id(entry) in used]
 
 
 def _check_all_labels(tasks: Sequence[TaskPlan], rows: Sequence[MethodRow]) -> None:

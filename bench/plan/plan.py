@@ -91,6 +91,8 @@ class TaskPlan:
     """what was read of the hub -> its commit"""
     scale: TargetScale | None = None
     """how the targets that are trained on are standardised; None where they are not"""
+    teacher_seed: int = 0
+    """of the fine-tuning of the teacher that its students learn from"""
     accepts_suspect_teacher: bool = False
     """whether students learn from a tuned teacher whose labels seem to be in another order"""
 
@@ -136,7 +138,7 @@ class TaskPlan:
         split = self.source.load(self.task, wanted)
         if name == "train":
             fingerprint = planned.train
-            split = split.limited(planned.max_train_rows)
+            split = split.limited(planned.max_train_rows, self.task.draws_by_class)
             if self.scale is not None:
                 split = self.scale.of_split(split)
         else:
@@ -183,8 +185,13 @@ class TaskPlan:
         times = self.augmentation.times if self.augmentation else 0
         return self.data.rows["train"] * (1 + times)
 
+    def tuning_seed(self, member: int) -> int:
+        """The seed of the teacher that a method asks for: of 0 it is the one that students learn
+        from, others are further members of an ensemble."""
+        return member or self.teacher_seed
+
     def teacher_slot(self, seed: int) -> Slot:
-        """Where the teacher tuned with this seed is kept; 0 is the one that students share."""
+        """Where the teacher tuned with this seed is kept."""
         identity = {
             "schema": SCHEMA,
             "version": TEACHER_VERSION,
@@ -257,6 +264,8 @@ class ArtefactPlan:
     """where the corpus is among the inputs"""
     kernels: str = ""
     """``fast`` where faster kernels compute that training; "" for the usual ones"""
+    seed: int = 0
+    """of its training, where it is trained"""
     identity: dict[str, Any] = field(default_factory=dict)
     """what its key is the hash of"""
 
@@ -282,9 +291,10 @@ class ArtefactPlan:
 
     @property
     def title(self) -> str:
+        of_seed = f", seed {self.seed}" if self.seed else ""
         if self.task is None:
-            return self.artefact.title(self.key)
-        return f"{self.artefact.words} of {self.task.shown}"
+            return self.artefact.title(self.key) + of_seed
+        return f"{self.artefact.words} of {self.task.shown}{of_seed}"
 
     @property
     def teacher_seeds(self) -> list[int]:
@@ -344,7 +354,8 @@ class Planned:
     in_8_bits: bool = False
     """whether its model is scored in 8 bits too"""
     own_task: TaskPlan | None = None
-    """its task with the encoder of its row, where that is not the teacher's"""
+    """its task as this row and seed have it, where that is not the plan's: with an encoder of the
+    row's own, or a teacher of the seed's own"""
     has_full_record: bool = False
     """whether its record is there and stays: then of a cell to do only the score in 8 bits is
     missing"""
@@ -534,6 +545,8 @@ class Plan:
     slowed: dict[int, float] = field(default_factory=dict)
     """so many jobs at a time -> how many times longer each of their steps takes, because they
     share an accelerator"""
+    afterwards: dict[str, float] = field(default_factory=dict)
+    """what a caller does when all this is made -> its seconds, which the estimate has too"""
     wanted: frozenset[str] = frozenset()
     """keys of the steps whose folders are wanted for themselves, and not for a cell to do"""
 
@@ -565,8 +578,8 @@ class Plan:
 
     @property
     def work_seconds(self) -> float:
-        """Seconds of all steps together; of several at a time more than from begin to end."""
-        return sum(cost.seconds for cost in self.costs.values())
+        """Seconds of all work together; of several steps at a time more than from begin to end."""
+        return sum(cost.seconds for cost in self.costs.values()) + sum(self.afterwards.values())
 
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
@@ -580,9 +593,10 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Seconds from begin to end, if each free job begins the first step that waits for
-        nothing."""
+        nothing, and what is done afterwards is done in this process."""
         seconds = {key: cost.seconds for key, cost in self.costs.items()}
-        return wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
+        steps = wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
+        return steps + sum(self.afterwards.values())
 
     @property
     def disk_bytes(self) -> int:

@@ -13,6 +13,7 @@ from bench.record.cell import PLUS_INT8
 from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import SAMPLE, data_facts
+from bench.record.varied import VARIED_TEACHER
 from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
@@ -50,7 +51,8 @@ def describe(plan: Plan) -> str:
     lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
     teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
-    lines.append(f"  teacher: {', '.join(teachers)}; one for each task, for all seeds")
+    seeds = "and seed" if VARIED_TEACHER in plan.request.vary else "for all seeds"
+    lines.append(f"  teacher: {', '.join(teachers)}; one for each task {seeds}")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
@@ -65,7 +67,7 @@ def describe(plan: Plan) -> str:
     lines += [f"  note: {note}" for note in plan.notes]
     if plan.other_code:
         lines.append(f"  code: {plan.other_code}")
-    if plan.todo_steps:
+    if plan.todo_steps or plan.afterwards:
         lines += _estimate(plan)
     return "\n".join(lines)
 
@@ -137,7 +139,7 @@ def _rows_to_do(plan: Plan, task: TaskPlan) -> str:
     # the largest group that one pass of the teacher serves
     taught = 0
     for step in plan.todo_steps:
-        if step.kind == STUDENTS_STEP and step.tasks == (task,):
+        if step.kind == STUDENTS_STEP and step.task == task.name:
             taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
     sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
     return (", ".join(names) or "nothing to do") + sharing
@@ -177,10 +179,11 @@ def _artefacts(plan: Plan) -> list[str]:
         if not entry.artefact.is_kept:
             continue
         name = entry.title
-        shared = "shared by tasks, seeds and methods"
+        seeds = "" if plan.request.vary else ", seeds"
+        shared = f"shared by tasks{seeds} and methods"
         if entry.task is not None:
             name = entry.artefact.words
-            shared = "shared by seeds and methods"
+            shared = "shared by methods" if plan.request.vary else "shared by seeds and methods"
         of_line = tasks.setdefault((name, _artefact_state(plan, entry), shared), {})
         if entry.task is not None:
             of_line[entry.task.shown] = None
@@ -203,14 +206,15 @@ def _artefact_state(plan: Plan, entry: ArtefactPlan) -> str:
 
 
 def parts_of(plan: Plan) -> dict[str, float]:
-    """Seconds of each part of the work: cells by their task, everything else by its title."""
+    """Seconds of each part of the work: cells by their task, everything else by its title, and what
+    a caller does afterwards."""
     taken: Counter[str] = Counter()
     for step in plan.todo_steps:
         what = step.title
         if step.slot is None:
             what = f"cells of {'+'.join(task.shown for task in step.tasks)}"
         taken[what] += plan.costs[step.key].seconds  # type: ignore[assignment]
-    return dict(taken)
+    return dict(taken) | plan.afterwards
 
 
 def shares(plan: Plan) -> list[str]:

@@ -49,7 +49,7 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
     for task in plan.tasks:
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
-                steps.add_records(SCORE_STEP, [[planned]], [task])
+                steps.add_records(SCORE_STEP, [[planned]], [planned.own_task or task])
         # as many together as share a teacher's passes well, and fewer where a part would have more
         # than its share
         size = max(1, min(MAX_GROUP_SIZE, math.ceil(a_part / max(1, task.training_rows))))
@@ -59,7 +59,10 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
     # a student of several tasks has a step of its own
     for cells in trainings:
         if cells[0].cell.together:
-            steps.add_records(STUDENTS_STEP, [cells], plan.tasks)
+            pairs = zip(plan.tasks, cells, strict=True)
+            steps.add_records(
+                STUDENTS_STEP, [cells], [planned.own_task or task for task, planned in pairs]
+            )
     return steps.by_key
 
 
@@ -129,7 +132,7 @@ class _Steps:
         method = planned.cell.method
         needs: list[str] = []
         if planned.reads_teacher:
-            needs += self._teacher(task, 0, method)
+            needs += self._teacher(task, task.teacher_seed, method)
         if planned.is_trained:
             needs += self._augmentation(task, method)
             if planned.cell.teacher_outputs:
@@ -154,21 +157,21 @@ class _Steps:
             needs = self._artefact(task.masked_head, task, method)
             return self._enter(_folder_step(AUGMENTATION_STEP, slot, task, needs, method))
         # rows made by rules are labelled by the teacher whenever they are read
-        needs = self._teacher(task, 0, method)
+        needs = self._teacher(task, task.teacher_seed, method)
         return [*needs, *self._enter(_folder_step(AUGMENTATION_STEP, slot, task, needs, method))]
 
     def _outputs(self, task: TaskPlan, method: str) -> list[str]:
         """The file of a teacher's outputs."""
         assert task.outputs is not None, "its cells say that they read some"
-        needs = [*self._teacher(task, 0, method), *self._augmentation(task, method)]
+        needs = [*self._teacher(task, task.teacher_seed, method), *self._augmentation(task, method)]
         return self._enter(_folder_step(OUTPUTS_STEP, task.outputs.slot, task, needs, method))
 
     def _artefact(self, entry: ArtefactPlan, task: TaskPlan, method: str) -> list[str]:
         """An artefact; where it is a view of its one input, what makes that."""
         needs: list[str] = []
         # the teachers whose weights or answers it is made from
-        for seed in entry.teacher_seeds:
-            needs += self._teacher(task, seed, method)
+        for member in entry.teacher_seeds:
+            needs += self._teacher(task, task.tuning_seed(member), method)
         # the examples, and other artefacts
         if any(source.kind == "train" for source in entry.sources):
             needs += self._augmentation(task, method)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from bench.plan.plan import ArtefactPlan, Planned, TaskPlan, spelling_of_row
 from bench.plan.spelling import MethodRow
+from bench.plan.student_cells import StudentCell
 from bench.record.cell import IN_8_BITS, TEACHER, Cell
 from bench.record.code import STALE, state_of_record
 from bench.record.rescored import metrics_of
@@ -46,7 +47,7 @@ class StoredCells:
         Args:
             row: what is trained or scored; None for the teacher.
             artefacts: what its method asks for.
-            own_task: its task with the encoder of its row, where that is not the teacher's.
+            own_task: its task as the row and the seed have it, where that is not the plan's.
         """
         # what is there, and by which code
         record = self.store.find(cell)
@@ -93,11 +94,14 @@ class StoredCells:
     def planned_students(
         self,
         row: MethodRow,
-        cells: Iterable[tuple[Cell, tuple[ArtefactPlan, ...]]],
-        own_task: TaskPlan | None = None,
+        cells: Iterable[StudentCell],
     ) -> list[Planned]:
         """The cells of a row, each with the artefacts that its method asks for."""
-        return [self.planned(cell, row, artefacts, own_task) for cell, artefacts in cells]
+        planned = []
+        for each in cells:
+            own = None if any(each.task is task for task in self.tasks) else each.task
+            planned.append(self.planned(each.cell, row, each.artefacts, own))
+        return planned
 
 
 def _needs_other_scores(record: Record | None, task: Task) -> TypeGuard[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.errors import CellError, InputError
 from bench.plan.artefacts import ArtefactPlanner
@@ -13,11 +13,12 @@ from bench.plan.outputs import row_taps
 from bench.plan.plan import ArtefactPlan, TaskPlan
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import MethodRow
-from bench.plan.tasks import setup_of
-from bench.record.cell import Cell, Partner, Selection, split_row
+from bench.plan.tasks import TasksOfSeeds, setup_of
+from bench.record.cell import Cell, Partner, Selection, Varied, split_row
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.record.task_facts import label_suffixes
+from bench.record.varied import VARIED_START, VARIED_TEACHER
 from bench.request import Request
 from bench.request.choices import EPOCH_RULES, FAST
 
@@ -26,11 +27,24 @@ if TYPE_CHECKING:
     from methods.core.artefacts import Artefact
 
 
+class StudentCell(NamedTuple):
+    """A cell of a row, and what its student is made from."""
+
+    cell: Cell
+    artefacts: tuple[ArtefactPlan, ...]
+    """what its method asks for on the task"""
+    task: TaskPlan
+    """as its seed learns it"""
+
+
 def student_cells(
-    row: MethodRow, tasks: Sequence[TaskPlan], request: Request, planner: ArtefactPlanner
-) -> list[tuple[Cell, tuple[ArtefactPlan, ...]]]:
-    """The cells of one row, one for each seed and task, each with what its method asks for on the
-    task.
+    row: MethodRow,
+    tasks: Sequence[TaskPlan],
+    request: Request,
+    planner: ArtefactPlanner,
+    seeds: TasksOfSeeds,
+) -> list[StudentCell]:
+    """The cells of one row, one for each seed and task.
 
     Those of several tasks are one training a seed.
 
@@ -40,9 +54,7 @@ def student_cells(
     several = bool(row.method.multitask)
     search = dict(request.searches).get(row.spelling)
 
-    # what the method asks for, and the recipe, which is one of all tasks
-    artefacts = _artefacts(row, tasks, planner)
-    keys = {name: entry.key for of_task in artefacts for name, entry in of_task.items()}
+    # the recipe, which is one of all tasks
     recipe = _recipe(row, tasks, request).as_dict()
 
     # what the request's choices add to the name of the row
@@ -57,11 +69,22 @@ def student_cells(
         of_full = suffixes[1:] if search else suffixes
         ablation_of = "".join([row.ablation_of, *of_full])
 
+    # what is drawn anew with each seed: its keys of seed 0 are said
+    varied = [None for _ in tasks]
+    if request.vary:
+        keys = _keys(_artefacts(row, tasks, planner, 0))
+        varied = [
+            Varied(sources=request.vary, teacher=task.teacher.key, artefacts=keys) for task in tasks
+        ]
+
     # a cell for each seed and task; those of several tasks name one another
-    partners = tuple(map(_partner, tasks)) if several else ()
     cells = []
     for seed in request.seeds:
-        for task, of_task in zip(tasks, artefacts, strict=True):
+        of_seed = [seeds.of(task, seed) for task in tasks]
+        artefacts = _artefacts(row, of_seed, planner, seed if VARIED_START in request.vary else 0)
+        keys = _keys(artefacts)
+        partners = tuple(map(_partner, of_seed)) if several else ()
+        for task, of_task, how in zip(of_seed, artefacts, varied, strict=True):
             cell = task.cell(
                 label=label,
                 method=split_row(row.spelling)[0],
@@ -73,22 +96,35 @@ def student_cells(
                 recipe=recipe,
                 seed=seed,
                 together=partners,
-                selection=_selection(rule, tasks if several else [task]),
+                selection=_selection(rule, of_seed if several else [task]),
                 search=search,
                 teacher_outputs=outputs,
                 kernels=kernels,
+                varied=how,
             )
-            cells.append((cell, tuple(of_task.values())))
+            cells.append(StudentCell(cell, tuple(of_task.values()), task))
     return cells
 
 
+def _keys(artefacts: Sequence[dict[str, ArtefactPlan]]) -> dict[str, str]:
+    """The keys of what a row asks for on its tasks, by name."""
+    keys = {}
+    for of_task in artefacts:
+        for name, entry in of_task.items():
+            keys[name] = entry.key
+    return keys
+
+
 def _artefacts(
-    row: MethodRow, tasks: Sequence[TaskPlan], planner: ArtefactPlanner
+    row: MethodRow, tasks: Sequence[TaskPlan], planner: ArtefactPlanner, seed: int
 ) -> list[dict[str, ArtefactPlan]]:
     """The artefacts that a row's method asks for on each task, by the name that the student knows
     it by.
 
     What several tasks share is the first one's, also where each has a checkpoint of its own.
+
+    Args:
+        seed: of what is trained of them.
 
     Raises:
         InputError: an artefact that the method cannot have with this teacher.
@@ -105,7 +141,7 @@ def _artefacts(
             for artefact in tuple(row.method.requires(config)):
                 name = artefact_name(artefact, config, task.name, several)
                 if name not in names:
-                    of_task[name] = planner.add(artefact, task.checkpoint, task)
+                    of_task[name] = planner.add(artefact, task.checkpoint, task, seed)
         except ValueError as error:
             raise InputError(f"{row.spelling}: {error}") from None
         names |= of_task.keys()
@@ -179,10 +215,13 @@ def tuned_like_the_teacher(artefacts: Sequence[Artefact], teacher: Any) -> bool:
     return cut or any(width >= WIDE for width in widths if width is not None)
 
 
-def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
+def check_row(row: MethodRow, tasks: Sequence[TaskPlan], vary: Sequence[str] = ()) -> None:
     """Ask a method for what it needs and for its stages now.
 
     So a combination that it cannot do is bad input, and not a failed cell.
+
+    Args:
+        vary: what is drawn anew with each seed.
 
     Raises:
         ValueError, InputError: these tasks and teachers do not allow the row.
@@ -193,7 +232,7 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
         )
     # what it begins with
     artefacts = row.method.requires(tasks[0].checkpoint.config)
-    _check_ensemble(row, tasks, artefacts)
+    _check_ensemble(row, tasks, artefacts, vary)
     if row.stage_overrides and tasks[0].recipe.name != PAPER:
         numbers = ", ".join(name for name, _ in row.stage_overrides)
         raise InputError(
@@ -212,20 +251,29 @@ def check_row(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:
 
 
 def _check_ensemble(
-    row: MethodRow, tasks: Sequence[TaskPlan], artefacts: Sequence[Artefact]
+    row: MethodRow,
+    tasks: Sequence[TaskPlan],
+    artefacts: Sequence[Artefact],
+    vary: Sequence[str],
 ) -> None:
-    """Raises InputError where a row of ``all`` asks for an ensemble of teachers that come tuned.
+    """Raises InputError where a row asks for an ensemble of teachers, and each seed has one; and
+    where one of ``all`` does, and they come tuned.
 
-    A row that was named says it itself, with what to do.
+    A row that was named says the latter itself, with what to do.
     """
     from methods.core.artefacts import sources
 
-    if not row.from_all or all(task.teacher.origin != "given" for task in tasks):
-        return
     config = tasks[0].checkpoint.config
+    is_ensemble = False
     for artefact in artefacts:
-        if any(source.seed for source in sources(artefact, config)):
-            raise InputError("teachers that come tuned are no ensemble")
+        is_ensemble |= any(source.seed for source in sources(artefact, config))
+    if is_ensemble and VARIED_TEACHER in vary:
+        raise InputError(
+            f"{row.spelling}: its teachers are an ensemble of several seeds, so "
+            f"--vary {VARIED_TEACHER} is not for it"
+        )
+    if is_ensemble and row.from_all and any(task.teacher.origin == "given" for task in tasks):
+        raise InputError("teachers that come tuned are no ensemble")
 
 
 def _check_answers(row: MethodRow, tasks: Sequence[TaskPlan]) -> None:

@@ -17,6 +17,7 @@ from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
 from bench.record.task_facts import Augmented, augmented_slug
+from bench.record.varied import VARIED_TEACHER
 from bench.request import Request, recipe_of
 from bench.request.choices import EPOCH_RULES
 
@@ -105,7 +106,7 @@ def _examples_of(task: Task, by_name: bool, request: Request) -> _Examples | Non
 
     # what students are trained on
     all_rows = source.load(task, "train")
-    train = all_rows.limited(request.max_train_rows)
+    train = all_rows.limited(request.max_train_rows, task.draws_by_class)
     limit = request.max_train_rows if len(train) < len(all_rows) else None
     scale = scale_of(task, train)
     if scale is not None:
@@ -280,6 +281,42 @@ def with_encoder(task: TaskPlan, name: str, request: Request) -> TaskPlan:
     own.train = task.train
     own.evaluation = task.evaluation
     return own
+
+
+class TasksOfSeeds:
+    """The tasks of a plan as each seed learns them: where teachers vary, from one of its own."""
+
+    def __init__(self, request: Request) -> None:
+        self._has_teachers = VARIED_TEACHER in request.vary
+        self._made: dict[tuple[int, int], TaskPlan] = {}
+
+    def of(self, task: TaskPlan, seed: int) -> TaskPlan:
+        """A task as a seed learns it: always the same object.
+
+        Raises:
+            InputError: its teacher is not fine-tuned here.
+        """
+        if not self._has_teachers:
+            return task
+        if task.teacher.origin == "given":
+            raise InputError(
+                f"--vary {VARIED_TEACHER}: the teacher of {task.shown} is not fine-tuned here, so "
+                "that it is one for all seeds; name a checkpoint without a head as --teacher, or "
+                "leave the option out"
+            )
+        # the teacher of seed 0 is the one that serves all seeds elsewhere
+        if seed == 0:
+            return task
+        place = (id(task), seed)
+        if place not in self._made:
+            key = task.teacher_slot(seed).key
+            teacher = task.teacher.model_copy(update={"key": key})
+            own = replace(task, teacher=teacher, teacher_seed=seed)
+            # read already
+            own.train = task.train
+            own.evaluation = task.evaluation
+            self._made[place] = own
+        return self._made[place]
 
 
 def share_cut(checkpoint: Checkpoint, split: Split, max_length: int) -> float:

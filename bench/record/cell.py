@@ -3,12 +3,13 @@ key also covers what is scored."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from bench.record.free_parts import Count, Positive, RecipeNumbers, check_settings, read_as
 from bench.record.keys import SCHEMA, digest
+from bench.record.varied import VARIED_TEACHER
 
 TEACHER = "teacher"
 """The reserved name of the row of the teacher itself, which is scored and not trained as a
@@ -156,6 +157,21 @@ class Search(Frozen):
         )
 
 
+class Varied(Frozen):
+    """What was drawn anew with each seed of a row, besides its students.
+
+    The keys of seed 0 say which seeds belong together: those of their own teachers and starts
+    differ.
+    """
+
+    sources: tuple[Literal["teacher", "start"], ...]
+    """a teacher, or what students begin with where that is trained"""
+    teacher: str
+    """key of the teacher as seed 0 has it"""
+    artefacts: dict[str, str] = Field(default_factory=dict)
+    """keys of what was prepared, as seed 0 has it"""
+
+
 class Selection(Frozen):
     """Which rows chose the epoch whose weights are shipped."""
 
@@ -244,6 +260,13 @@ class Cell(Frozen):
     teacher's forward pass ran in every step"""
     kernels: str = ""
     """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
+    varied: Varied | None = None
+    """what was drawn anew with the seed besides the student; None where one teacher and one start
+    serve all seeds. It is a part of ``key``, not of ``train_key``"""
+
+    def varies(self, source: str) -> bool:
+        """Whether each seed of its row has its own teacher, or its own start."""
+        return self.varied is not None and source in self.varied.sources
 
     @property
     def row_limit(self) -> int | None:
@@ -254,10 +277,11 @@ class Cell(Frozen):
 
 
 def is_one_model(cell: Cell) -> bool:
-    """Whether a row is one model for all seeds: a teacher, a finished checkpoint, or predictions of no named seed."""
-    return cell.method in (TEACHER, CHECKPOINT) or (
-        cell.method == PREDICTIONS and not cell.settings["seeded"]
-    )
+    """Whether a row is one model for all seeds: a teacher that serves them all, a finished
+    checkpoint, or predictions of no named seed."""
+    if cell.method == TEACHER:
+        return not cell.varies(VARIED_TEACHER)
+    return cell.method == CHECKPOINT or (cell.method == PREDICTIONS and not cell.settings["seeded"])
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:
@@ -292,11 +316,14 @@ def training_identity(cell: Cell) -> dict[str, Any]:
 
 
 def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record is of besides its training: operating point and evaluation sets; of a student of several tasks also
-    which one is scored; of a row whose settings were searched for also the search."""
+    """What a record is of besides its training: operating point and evaluation sets; of a student
+    of several tasks also which one is scored; of a row whose settings were searched for also the
+    search; and what was drawn anew with the seed."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.identity()
+    if cell.varied is not None:
+        scored["varied"] = cell.varied.model_dump()
     return {"point": point, "evaluation": cell.data.evaluation, **scored}
 
 

@@ -17,20 +17,22 @@ from bench.record.cell import (
 )
 from bench.record.keys import canonical
 from bench.record.schema import Record
+from bench.record.varied import VARIED_TEACHER
 
 ABSENT = "(not there)"
 """The value of a field that only the other cell has."""
 PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "data": lambda c: (c.data.train, sorted(c.data.evaluation.items()), c.data.max_train_rows),
     "teacher": lambda c: (c.teacher.base, c.teacher.origin),
+    "what is drawn anew with each seed": lambda c: c.varied and c.varied.sources,
     "recipe": lambda c: _recipe(c),
     "precision, threads or device": lambda c: c.numeric.model_dump(),
     "settings": lambda c: _settings(c),
     "search of the settings": lambda c: _search(c),
-    "general start or other artefacts": lambda c: sorted(c.artefacts.items()),
+    "general start or other artefacts": lambda c: _artefacts(c),
     "tokenizer": lambda c: c.tokenizer,
-    "tasks learned together": lambda c: [partner.model_dump() for partner in c.together],
-    "teacher's training": lambda c: c.teacher.key,
+    "tasks learned together": lambda c: _partners(c),
+    "teacher's training": lambda c: _teaching(c),
 }
 """What besides the row, the task and the seed two records must share to be answers to one question.
 In the order in which a reader is told: the last one differs with many of the others."""
@@ -49,6 +51,26 @@ def _settings(cell: Cell) -> tuple[Any, ...]:
     if cell.search and cell.search.each_seed:
         return (cell.version, cell.dropped)
     return (cell.version, sorted(cell.settings.items()), cell.dropped)
+
+
+def _teaching(cell: Cell) -> tuple[str, ...]:
+    """The key of the teacher that serves all seeds, or of that of seed 0 where each has its own."""
+    if cell.varied is not None and cell.varies(VARIED_TEACHER):
+        return (cell.varied.teacher, "one for each seed")
+    return (cell.teacher.key,)
+
+
+def _artefacts(cell: Cell) -> list[tuple[str, str]]:
+    """Keys of what was prepared; where that is drawn anew with the seed, those of seed 0."""
+    artefacts = cell.varied.artefacts if cell.varied else cell.artefacts
+    return sorted(artefacts.items())
+
+
+def _partners(cell: Cell) -> list[dict[str, Any]]:
+    """The tasks that a student learned together; without their teachers where each seed has its
+    own."""
+    left_out = {"teacher"} if cell.varies(VARIED_TEACHER) else set[str]()
+    return [partner.model_dump(exclude=left_out) for partner in cell.together]
 
 
 def _search(cell: Cell) -> Any:

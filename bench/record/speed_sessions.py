@@ -68,9 +68,11 @@ class Timing(StrictModel):
 
 
 class Footprint(StrictModel):
-    """Size of one system."""
+    """Size of one system, and what it takes of memory on one backend."""
 
     system: str
+    backend: str = "sdpa"
+    """that opens the file; torch opens a folder whatever its attention"""
     checkpoint_bytes: Positive
     peak_bytes: Count | None
     """of a fresh process that loads it and answers one batch of 32 x 128, above the same process

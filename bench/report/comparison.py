@@ -387,9 +387,8 @@ def mean_of_rows(
     for data, (finished,) in pairs:
         score_RS = data.stacked(finished)
         metric = metric_of(data.column.metric)
-        # the teacher is one model: only the examples are drawn
-        part = Resamples(score_RS.mean(1)) if rows[0] == TEACHER else over_seeds(score_RS, score_RS)
-        parts.append((data.column.task, part))
+        # of one model, as a teacher of all seeds, only the examples are drawn
+        parts.append((data.column.task, over_seeds(score_RS, score_RS)))
         limits.append((metric.low, metric.high))
     low, high = np.mean(limits, axis=0)
     return mean_over_columns(parts).distribution().within(float(low), float(high)).times(100)

@@ -107,7 +107,10 @@ def _footprints(record: SpeedRecord) -> Table:
     for footprint in record.footprints:
         checkpoint = number(_megabytes(footprint.checkpoint_bytes), ".1f")
         peak = number(_megabytes(footprint.peak_bytes), ".0f")
-        lines.append(Line(footprint.system, [checkpoint, peak]))
+        name = footprint.system
+        if footprint.backend != "sdpa":
+            name += f" in {footprint.backend}"
+        lines.append(Line(name, [checkpoint, peak]))
     note = (
         "Peak of a fresh process that loads the checkpoint and answers one batch of 32 sequences "
         "of 128 tokens, above the same process before loading."

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError
 from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
+from bench.record.varied import VARIED_TEACHER
 from bench.request import recorded
 from bench.request.choices import (
     AUGMENTATIONS,
@@ -45,7 +46,14 @@ from bench.request.choices import (
     TEACHERS,
     WHOLE_NUMBERS,
 )
-from bench.request.text import as_typed, parse_jobs, parse_numbers, parse_seeds, parse_slurm
+from bench.request.text import (
+    as_typed,
+    parse_jobs,
+    parse_numbers,
+    parse_seeds,
+    parse_slurm,
+    parse_vary,
+)
 
 if TYPE_CHECKING:
     from bench.record.cell import Search
@@ -231,6 +239,17 @@ class Request:
         typed=(str, "0"),
         callback=parse_seeds,
         recorded=recorded.seeds,
+    )
+    vary: tuple[str, ...] = _option(
+        (),
+        "What each seed has of its own besides its students: teacher (one is fine-tuned for each "
+        "seed), start (what students begin with is pre-trained for each seed), or both. Without "
+        "it one of each serves all seeds, and intervals leave out that others may differ.",
+        typed=(str, ""),
+        callback=parse_vary,
+        metavar="teacher,start",
+        show_default=False,
+        recorded=recorded.vary,
     )
     # examples and teacher, and where results are kept
     data: str = _option(
@@ -499,6 +518,7 @@ class Request:
         # numbers
         seeds: Any = self.seeds if isinstance(self.seeds, Iterable) else [self.seeds]
         own["seeds"] = parse_seeds(_comma_joined(seeds))
+        own["vary"] = parse_vary(_comma_joined(self.vary))
         own["jobs"] = parse_jobs(self.jobs) if isinstance(self.jobs, str) else self.jobs
         numbers = [f"{name}={number}" for name, number in dict(self.numbers).items()]
         own["numbers"] = parse_numbers(numbers)
@@ -581,6 +601,7 @@ class Request:
         self._check_kinds()
         self._check_ranges()
         self._check_recipe()
+        self._check_variation()
         check_executor(self.executor, self.address, self.slurm, self.device)
         self._check_augmentation()
         # a file in the place of a folder would be found only when something is written
@@ -662,6 +683,21 @@ class Request:
         if self.epochs is not None:
             raise InputError(
                 "--epochs goes with --recipe common; each paper's schedule has its own"
+            )
+
+    def _check_variation(self) -> None:
+        """Raises InputError where each seed has a teacher, and an option asks for one of all."""
+        if VARIED_TEACHER not in self.vary:
+            return
+        if self.augment == "rules":
+            raise InputError(
+                f"--vary {VARIED_TEACHER}: --augment rules labels examples by one teacher; take "
+                "--augment masked, or leave one out"
+            )
+        if self.teacher_outputs:
+            raise InputError(
+                f"--vary {VARIED_TEACHER}: --teacher-outputs keeps those of one teacher; leave one "
+                "out"
             )
 
 

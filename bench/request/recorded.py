@@ -102,6 +102,10 @@ def seeds(told: Recorded) -> tuple[int, ...]:
     return (told.cell.seed,)
 
 
+def vary(told: Recorded) -> tuple[str, ...]:
+    return told.cell.varied.sources if told.cell.varied else ()
+
+
 def metric(told: Recorded) -> tuple[str, ...]:
     return told.metrics
 

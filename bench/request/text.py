@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.errors import InputError, unknown
+from bench.record.varied import VARIABLE
 from bench.request.choices import AUTO, DIGITS, NUMBERS, SBATCH, SLURM_PARAMETERS
 from bench.user_files import comma_separated
 
@@ -49,6 +50,19 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
+
+
+def parse_vary(text: str) -> tuple[str, ...]:
+    """``"teacher,start"`` -> what is drawn anew with each seed, in one order.
+
+    Raises:
+        InputError: something else than that.
+    """
+    named = comma_separated(text)
+    for name in named:
+        if name not in VARIABLE:
+            raise InputError(f"--vary {name}: choose {', '.join(VARIABLE)} or both")
+    return tuple(name for name in VARIABLE if name in named)
 
 
 def parse_jobs(text: str) -> int:

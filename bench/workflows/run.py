@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from bench.plan.build import build
@@ -21,6 +23,7 @@ def run(
     progress: Progress | None = None,
     confirm: Any = None,
     only_pretraining: bool = False,
+    afterwards: Mapping[str, float] = MappingProxyType({}),
 ) -> Outcome:
     """Do what is missing, then write the reports.
 
@@ -29,6 +32,7 @@ def run(
             is an error.
         only_pretraining: make only what the rows' students begin with, on text; a later run finds
             it in the cache.
+        afterwards: what the caller does when all is trained -> its seconds, for the estimate.
 
     Raises:
         InputError: bad input, or a long plan that nobody agreed to; nothing was started.
@@ -36,7 +40,7 @@ def run(
     progress = progress or Progress()
     refuse_script_without_main_guard()
     quiet()
-    plan = build(request)
+    plan = replace(build(request), afterwards=dict(afterwards))
     if only_pretraining:
         plan = keep_pretraining(plan)
     progress.say(describe(plan))

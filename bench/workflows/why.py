@@ -98,8 +98,9 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
 def _slots_of(plan: Plan) -> dict[str, Slot]:
     """Everything that the cells of a plan are made from, whether it is to do or not, by its key."""
     slots: dict[str, Slot] = {}
-    for task in plan.tasks:
-        for slot in (task.teacher_slot(0), task.augmentation_slot):
+    own_tasks = [planned.own_task for planned in plan.cells if planned.own_task is not None]
+    for task in (*plan.tasks, *own_tasks):
+        for slot in (task.teacher_slot(task.teacher_seed), task.augmentation_slot):
             slots[slot.key] = slot
     for entry in plan.artefacts:
         if entry.artefact.is_kept:

@@ -11,7 +11,8 @@ import pytest
 
 from bench import api
 from bench.analysis.choice_in_words import in_words, table
-from bench.analysis.choose import LIMITS, choose
+from bench.analysis.choose import choose
+from bench.analysis.limits import LIMITS
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, InputError
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed

@@ -175,7 +175,7 @@ def test_keeping_the_teacher_is_tested_against_a_margin(tables):
 )
 def test_the_margin_decides_by_the_interval(low, high, verdict):
     drawn = Distribution(np.linspace(low, high, 1001))
-    assert retention([0.8], 0.8, drawn).verdict == verdict
+    assert retention(1.0, drawn).verdict == verdict
 
 
 def test_a_student_of_another_teacher_is_refused_with_both_hashes(tables):

@@ -33,7 +33,7 @@ from bench.report.comparison import (
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Answers
 from bench.report.table import COMPARED, DASH, Column, Line, Table, TableCell, number
-from bench.report.tables.parts import keys_of, line_of, one_search
+from bench.report.tables.parts import keys_of, line_of, sources_of_variance
 from bench.stats.power import LEVEL, POWER
 
 SYSTEMS, VARIANTS = "paired comparisons", "variants and ablations"
@@ -195,7 +195,7 @@ def _compared(
     ]
     single = [line for place, of_place in compared_in.items() if place for line in of_place]
     note = NOTE if any(not line.no_verdict for line in single) else UNTESTED
-    notes = [note, *one_search(group), *comparison_notes(single)]
+    notes = [note, *sources_of_variance(group), *comparison_notes(single)]
     return Table(title, columns, lines, notes, file)
 
 

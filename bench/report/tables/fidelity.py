@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bench.record.cell import TEACHER
-from bench.report.frame import same_teacher
+from bench.report.frame import teachers_of
 from bench.report.groups import ReportGroup
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import keys_of, students_of
@@ -17,7 +17,8 @@ from bench.stats.metrics import metric_of
 
 
 def fidelity_table(group: ReportGroup) -> Table | None:
-    """A line for each student and evaluation set of classes: the means over its seeds, beside the teacher that they share."""
+    """A line for each student and evaluation set of classes: the means over its seeds, beside its
+    teacher."""
     lines = list(_lines(group))
     if not lines:
         return None
@@ -35,25 +36,22 @@ def fidelity_table(group: ReportGroup) -> Table | None:
 def _lines(group: ReportGroup) -> Iterator[Line]:
     for column in group.columns:
         data, theirs = group.answers.get(column), group.finished(TEACHER, column)
-        if (
-            data is None
-            or metric_of(column.metric).form is not CLASSES
-            or len(theirs) != 1
-            or not data.has(theirs)
-        ):
+        if data is None or metric_of(column.metric).form is not CLASSES or not data.has(theirs):
             continue
-        taught = data.logits[theirs[0].key]
-        own = number(100 * calibration_error(taught, data.labels))
+        # one of all seeds, or one for each
+        errors = [calibration_error(data.logits[each.key], data.labels) for each in theirs]
+        own = number(100 * float(np.mean(errors)))
         yield Line(TEACHER, [TableCell(column.name), *[number(None)] * 4, own, number(None)])
         for label in students_of(group):
             students = group.finished(label, column)
-            if not data.has(students) or not all(
-                same_teacher(student, theirs[0]) for student in students
-            ):
+            taught_by = teachers_of(students, theirs)
+            if not data.has(students) or not taught_by:
                 continue
-            seeds = [
-                fidelity(data.logits[student.key], taught, data.labels) for student in students
-            ]
+            teachers = taught_by if len(taught_by) > 1 else taught_by * len(students)
+            seeds = []
+            for student, teacher in zip(students, teachers, strict=True):
+                taught = data.logits[teacher.key]
+                seeds.append(fidelity(data.logits[student.key], taught, data.labels))
             means = {name: float(np.mean([seed[name] for seed in seeds])) for name in seeds[0]}
             keys = keys_of([*students, *theirs])
             cells = [

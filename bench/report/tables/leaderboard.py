@@ -30,7 +30,7 @@ from bench.report.tables.parts import (
     left_out_of_means,
     line_of,
     listed,
-    one_search,
+    sources_of_variance,
 )
 
 SYMBOLS = {BETTER: "▲", WORSE: "▼", NOT_SIGNIFICANT: "○", BORDERLINE: "◐", TOO_FEW_SEEDS: "?"}
@@ -104,7 +104,7 @@ def leaderboard(group: ReportGroup) -> Table | None:
         Column(f"difference to {group.called(reference)}", csv=TESTED),
         *(Column(title, csv=INTERVAL) for title in further),
     ]
-    notes = (_note(group), *one_search(group))
+    notes = (_note(group), *sources_of_variance(group))
     return Table("Leaderboard", columns, lines, notes, file="leaderboard")
 
 

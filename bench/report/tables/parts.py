@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.record.cell import is_one_model
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
+from bench.record.varied import VARIED_START, VARIED_TEACHER
 from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.table import DASH, Line, TableCell
 
@@ -39,9 +41,52 @@ def left_out_of_means(group: ReportGroup) -> str:
     return f"Means leave out {names}: the 95 % interval of the teacher's score there is not above the {group.baseline_name}."
 
 
-def one_search(group: ReportGroup) -> list[str]:
-    """A sentence for tables with intervals, where one search chose the settings of several seeds;
-    none where no search did, or each seed has its own."""
+def sources_of_variance(group: ReportGroup) -> list[str]:
+    """Sentences for tables with intervals: by which chances these are moved, and which they leave
+    out."""
+    trained = [
+        label for label in group.students if not is_one_model(group.records_of(label)[0].cell)
+    ]
+    records = [record for label in trained for record in group.records_of(label)]
+    if not records:
+        return ["The intervals are over examples alone."]
+    over = ["examples"]
+    if len({record.cell.seed for record in records}) > 1:
+        over.append("seeds of the students")
+    left_out: list[str] = []
+    of_some: list[str] = []
+    for source in _drawn_once_or_anew(records):
+        own = [label for label in trained if group.records_of(label)[0].cell.varies(source)]
+        if len(own) == len(trained):
+            over.append(f"{source}s, of which each seed has its own")
+        elif own:
+            of_some.append(f"{source}s in {listed([group.called(label) for label in own])}")
+        else:
+            left_out.append(source)
+    text = f"The intervals are over {listed([*over, *of_some])}."
+    if left_out:
+        serve = "serves" if len(left_out) == 1 else "serve"
+        ones = listed([f"one {source}" for source in left_out])
+        text += f" They leave out what another one would do: {ones} {serve} all seeds."
+    return [text, *_one_search(group)]
+
+
+def _drawn_once_or_anew(records: Sequence[Record]) -> list[str]:
+    """What besides the seed of a student is drawn by chance in some of these trainings: teachers
+    that are fine-tuned here, and starts that are trained here."""
+    sources = []
+    if any(record.cell.teacher.origin == "fine-tuned" for record in records):
+        sources.append(VARIED_TEACHER)
+    for record in records:
+        bodies = [body for name, body in record.artefacts.items() if name in record.cell.artefacts]
+        if any("train" in body for body in bodies):
+            return [*sources, VARIED_START]
+    return sources
+
+
+def _one_search(group: ReportGroup) -> list[str]:
+    """A sentence where one search chose the settings of several seeds; none where no search did, or
+    each seed has its own."""
     found = [record.cell.search for record in group.records if record.cell.search is not None]
     if all(search.each_seed for search in found):
         return []

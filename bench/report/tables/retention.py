@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.schema import Record
 from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS, not_shown_better
-from bench.report.frame import same_teacher, teacher_weights
+from bench.report.frame import teacher_weights, teachers_of
 from bench.report.groups import KEPT, ReportGroup, ScoreColumn, why_no_verdict
 from bench.report.resampled import Answers, Resampled
 from bench.report.table import DASH, INTERVAL, JUDGED, Column, Line, Table, TableCell, number
@@ -22,7 +23,7 @@ from bench.report.tables.parts import (
     left_out_of_means,
     line_of,
     listed,
-    one_search,
+    sources_of_variance,
     students_of,
 )
 from bench.stats.distribution import Distribution
@@ -67,10 +68,14 @@ def _is_cheaper(group: ReportGroup, label: str) -> bool:
     return bool(own and teacher and min(own) < min(teacher))
 
 
-def retention(
-    student: Sequence[float], teacher: float, drawn: Distribution, kept: float = KEPT
-) -> TableCell:
-    """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the data are inconclusive."""
+def retention(share: float, drawn: Distribution, kept: float = KEPT) -> TableCell:
+    """Non-inferiority: kept if the 95 % interval lies above the margin, lost if below, else the
+    data are inconclusive.
+
+    Args:
+        share: the student's score as a share of its teacher's.
+        drawn: that, as other examples and trainings would give it.
+    """
     low, high = drawn.interval()
     verdict = KEEPS if low >= kept else LOSES if high < kept else INCONCLUSIVE
     below = drawn.below(kept)
@@ -80,13 +85,20 @@ def retention(
         error = drawn.error_of(lambda own: own.below(kept))
         verdict = BORDERLINE if abs(below - limit) < 2 * error else verdict
     cell = number(
-        100 * float(np.mean(student)) / teacher,
+        100 * share,
         unit=" %",
         low=100 * low,
         high=100 * high,
         verdict=verdict,
     )
     return replace(cell, text=f"{cell.text} {verdict}")
+
+
+class Teacher(NamedTuple):
+    """A teacher's score in one column, and that on each resample of the examples."""
+
+    score: float
+    score_R: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -109,25 +121,40 @@ class Share:
         return self.part.distribution().within(*self.ends)
 
 
-def share_of(
-    data: Resampled, own: Sequence[Record], teacher: float, teacher_R: np.ndarray
-) -> Share:
+def recorded_teachers(data: Resampled, records: Sequence[Record]) -> list[Teacher]:
+    """The scores of teachers that have records with stored answers."""
+    column = data.column
+    teachers = []
+    for record in records:
+        score = record.scores[column.evaluation][column.metric]
+        teachers.append(Teacher(score, data.scores_R[record.key]))
+    return teachers
+
+
+def share_of(data: Resampled, own: Sequence[Record], teachers: Sequence[Teacher]) -> Share:
     """The share of a row in one column.
 
     Args:
         own: its records, one for each seed.
-        teacher: the score of its teacher, above 0.
-        teacher_R: that on each resample; where it is not above 0 there is no share.
+        teachers: the one of all seeds, or that of each; their scores are above 0. On a resample
+            where one is not above 0 there is no share.
     """
     column = data.column
-    teacher_R = np.where(teacher_R > 0, teacher_R, np.nan)
-    ratio_RS = data.stacked(own) / teacher_R[:, None]
     scores = [record.scores[column.evaluation][column.metric] for record in own]
+    if len(teachers) == 1:
+        value = float(np.mean(scores)) / teachers[0].score
+    else:
+        pairs = zip(scores, teachers, strict=True)
+        value = float(np.mean([score / teacher.score for score, teacher in pairs]))
+    # one column of teachers, or one for each seed
+    taught_RS = np.stack([teacher.score_R for teacher in teachers], 1)
+    taught_RS = np.where(taught_RS > 0, taught_RS, np.nan)
+    ratio_RS = data.stacked(own) / taught_RS
     return Share(
         column.task,
-        float(np.mean(scores)) / teacher,
+        value,
         over_seeds(ratio_RS, ratio_RS),
-        metric_of(column.metric).possible_ratios(teacher_R),
+        metric_of(column.metric).possible_ratios(taught_RS),
     )
 
 
@@ -165,18 +192,16 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                 group.finished(TEACHER, column),
                 answers.get(column),
             )
-            # the teacher that these students learned from may be a further training of the table's, which `unsound` is of
+            taught_by = teachers_of(own, theirs)
+            # or from a further training of the table's teacher, which `unsound` is of
             named = {teacher_weights(record) for record in own}
             further = (
                 data.teachers.get(str(*named)) if data is not None and len(named) == 1 else None
             )
-            other = next(
-                ((r, teacher) for r in own for teacher in theirs if not same_teacher(r, teacher)),
-                None,
-            )
             cells.append(TableCell(DASH))
-            if other is not None and further is None:
-                hashes = " and ".join(str(teacher_weights(record))[:12] for record in other)
+            if own and theirs and not taught_by and further is None:
+                other = next(r for r in own if not teachers_of([r], theirs))
+                hashes = " and ".join(str(teacher_weights(r))[:12] for r in (other, theirs[0]))
                 refused = f"{label}, {column.title}: trained from another teacher ({hashes})"
                 cells[-1] = TableCell(REFUSED, footnotes=(refused,))
             elif column in unsound:
@@ -184,12 +209,10 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
                     DASH, footnotes=(unsound[column],) if own and is_cheaper else ()
                 )
             elif data is not None and data.has(own) and data.has(theirs) and is_cheaper:
-                score = theirs[0].scores[column.evaluation][column.metric]
-                teacher, teacher_R = further or (score, data.scores_R[theirs[0].key])
-                if teacher > 0:
-                    share = share_of(data, own, teacher, teacher_R)
-                    of_seeds = [record.scores[column.evaluation][column.metric] for record in own]
-                    cell = retention(of_seeds, teacher, share.distribution(), kept)
+                teachers = [Teacher(*further)] if further else recorded_teachers(data, taught_by)
+                if all(teacher.score > 0 for teacher in teachers):
+                    share = share_of(data, own, teachers)
+                    cell = retention(share.value, share.distribution(), kept)
                     if group.has_seeds_apart([label], [column]):
                         plain = cell.text.removesuffix(cell.verdict)
                         cell = replace(cell, text=plain + TOO_FEW_SEEDS, verdict=TOO_FEW_SEEDS)
@@ -221,7 +244,7 @@ def retentions(group: ReportGroup, answers: Answers, kept: float = KEPT) -> Tabl
         note += f" {TOO_FEW_SEEDS.capitalize()}: the row's seeds end in results of several kinds."
     heads = [Column("System"), *(Column(c.title, csv=JUDGED) for c in scored)]
     heads += [Column("mean retention", csv=INTERVAL)]
-    notes = (note + left_out, *one_search(group))
+    notes = (note + left_out, *sources_of_variance(group))
     return Table("Retention", heads, lines, notes, KEPT_OF_THE_TEACHER, margin=kept)
 
 
