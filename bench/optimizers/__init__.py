@@ -1,6 +1,7 @@
 """Build the optimiser of a recipe, and the schedule of its learning rate.
 
-Which optimisers a recipe can name: :mod:`bench.record.optimizers`.
+Torch is imported only where one is built. Which optimisers a recipe can name:
+:mod:`bench.record.optimizers`.
 
 The loop does what all of them share: it clips the gradient's norm, and sets the learning rate of
 each group before each step (the recipe's rate x its schedule x the stage's ``lr_scale`` x the
