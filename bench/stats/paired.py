@@ -312,18 +312,6 @@ def of_contrast(rows: Sequence[Trained]) -> Resamples:
     return Resamples(mean_R, interaction, tuple(sides))
 
 
-def of_difference(
-    first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool, bool] = (False, False)
-) -> Resamples:
-    """Differences of two rows' means over seeds, as :func:`of_contrast` has them.
-
-    Args:
-        first_RS, second_RS: scores on each resample, for each seed.
-        fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
-    """
-    return of_contrast([Trained(1.0, first_RS, fixed[0]), Trained(-1.0, second_RS, fixed[1])])
-
-
 def over_seeds(value_RS: np.ndarray, *trained: np.ndarray) -> Resamples:
     """Means over seeds of a score, difference or ratio.
 

@@ -194,13 +194,13 @@ def test_a_source_in_code(monkeypatch):
 
 def test_a_table_in_every_report(paper_store):
     """Its function is called as a report calls it."""
-    from bench.report.groups import groups
     from bench.report.render import to_markdown
+    from bench.report.studies import studies
 
     room: dict[str, Any] = {"__name__": "score_per_million"}
     code = pages.python_of("extend.md", "def score_per_million")
     exec(compile(code, "extend.md", "exec"), room)  # noqa: S102 the docs' own code
-    (group,) = groups(paper_store.records())
+    (group,) = studies(paper_store.records())
     table = room["score_per_million"](group)
     assert [line[0] for line in table.values] == group.students
     assert "points per M" in to_markdown(table)
@@ -330,10 +330,10 @@ ANSWERS = {"audit": 1}
 READ = [
     command
     for command in unique_commands()
-    if command.startswith(READING) and not re.search(r"FOLDER|:NAME|--why|reviews\.csv", command)
+    if command.startswith(READING) and not re.search(r"FOLDER|:NAME|--why|^choose [^-]", command)
 ]
-"""Those with a folder of the reader's own, or with a row that is named for one, are only parsed. The one of `compare` runs for the
-table below it."""
+"""Those with a folder or a file of the reader's own, or with a row that is named for one, are only parsed. The one of `compare` runs
+for the table below it."""
 PLANNED = [
     command
     for command in unique_commands()
