@@ -40,6 +40,8 @@ def refusal(recipe: Recipe) -> str:
     kind = OPTIMIZERS.get(recipe.optimizer)
     if kind is None:
         return f"there is no optimizer {recipe.optimizer}; choose one of {', '.join(OPTIMIZERS)}"
+
+    # a number that its class does not read would be in the key, and move nothing
     if recipe.eps is not None and kind.eps is None:
         readers = ", ".join(name for name, other in OPTIMIZERS.items() if other.eps is not None)
         return (
@@ -106,6 +108,8 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         )
     if schedule == "constant":
         return 1.0
+
+    # up to 1, then down to 0 behind the last step
     rising = max(1, round(warmup * steps))
     if step < rising:
         return (step + 1) / rising
