@@ -1,7 +1,7 @@
 """The registry: every method by name, found without importing it.
 
-Third parties add methods through the entry-point group ``bert_bench.methods``; their names have the form
-``package/method``. Listing reads metadata only.
+Third parties add methods through the entry-point group ``bert_bench.methods``; their names have the
+form ``package/method``. Listing reads metadata only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ CONTRACT = 3
 """Number of the contract in methods/api.py."""
 GROUP = "bert_bench.methods"
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)+")
-"""How a third party's method is called. Other signs have a meaning where rows are typed, or in the names of folders."""
+"""How a third party's method is called. Other signs have a meaning where rows are typed, or in the
+names of folders."""
 
 TABLE: dict[str, tuple[str, str]] = {
     "finetune": (
@@ -122,28 +123,30 @@ WRITERS: dict[str, tuple[str, str]] = {
         "soft targets of a BERT that sees both sides of a word (Chen et al. 2020)",
     ),
 }
-"""Methods whose students write texts: for tasks whose answers are such. ``all`` does not mean them."""
+"""Methods whose students write texts: for tasks whose answers are such. ``all``
+does not mean them."""
 
 
 def names() -> dict[str, str]:
-    """Every known method and one line about it, in a fixed order, with those of other packages, whose names have the form
-    package/method. Imports no method; looking for packages takes 15 ms."""
+    """Every known method and one line about it, in a fixed order, with those of other
+    packages, whose names have the form package/method. Imports no method; looking for
+    packages takes 15 ms."""
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     offered = {point.name: f"from {point.value}" for point in points if NAME.fullmatch(point.name)}
     return {name: summary for name, (_, summary) in TABLE.items()} | offered
 
 
 def reference(name: str) -> str:
-    """Where the method's class is, ``module:Class``, which may be given in the place of a name; "" for a name that nobody has
-    registered. Imports no method."""
+    """Where the method's class is, ``module:Class``, which may be given in the place of a name; ""
+    for a name that nobody has registered. Imports no method."""
     if name in (shipped := TABLE | WRITERS) or ":" in name:
         return shipped[name][0] if name in shipped else name
     return next((point.value for point in entry_points(group=GROUP) if point.name == name), "")
 
 
 def get(name: str) -> type:
-    """The method's class, by its name or as ``module:Class``. Raises KeyError: no such method; the message offers the
-    nearest name."""
+    """The method's class, by its name or as ``module:Class``. Raises KeyError: no such method; the
+    message offers the nearest name."""
     if name not in TABLE and ":" in name:
         module, _, attribute = name.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]

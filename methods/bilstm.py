@@ -1,22 +1,25 @@
-"""Distilled BiLSTM, Tang et al. 2019 (arXiv 1903.12136): a task's knowledge in a one-layer recurrent network.
+"""Distilled BiLSTM, Tang et al. 2019 (arXiv 1903.12136): a task's knowledge in a
+one-layer recurrent network.
 
-The paper's: words in vectors of 300, one bidirectional LSTM of 150 a direction, the two last states through a layer of
-200 with relu (it also tries 300 and 400); pairs through the same LSTM each, compared as [a, b, a * b, |a - b|]. The
-loss is the mean squared error of the logits alone (equation 7 with alpha 0). The authors' code adds the labels' loss
-with weight 1: ``hard_weight=1``; of pairs it compares softened answers at T = 3 in the place of the logits, which is
-not here.
-Their transfer set, 20 changed copies of a text (10 of a pair) that the teacher labels, is off by default: ``--augment
-rules`` makes it, and its ``[MASK]`` is one word.
-Ours: word vectors begin at random, because none are shipped: mode "rand" of the authors' code, not the paper's word2vec
-ones, and the row says so. The vocabulary is the most frequent words of the task's training examples, in lower case; the
-teacher's word pieces are not used. Batches are the recipe's, as for every row, in the place of 50 (of pairs 16). By the
-common recipe so is the optimiser, and the rate is ten times the recipe's, because steps that suit a pre-trained encoder
-leave random vectors where they are (``rate``). ``--recipe paper`` takes Adadelta at a constant rate of 1.0 and rho 0.95
-from the paper, and 30 epochs without weight decay from the authors' settings for SST-2; those have a rate of 5e-4, as all of their files.
-Dropout is on in pairs too (their siamese model applies none). The
-last epoch is kept, there the best on development examples. It reads the first 128 words of each text, whatever
-``max_length`` the run has. Clipping at norm 1 is the recipe's, as is the weight decay of
-0.01 by the common one: the code has neither in effect.
+The paper's: words in vectors of 300, one bidirectional LSTM of 150 a direction, the two last states
+through a layer of 200 with relu (it also tries 300 and 400); pairs through the same LSTM each,
+compared as [a, b, a * b, |a - b|]. The loss is the mean squared error of the logits alone (equation
+7 with alpha 0). The authors' code adds the labels' loss with weight 1: ``hard_weight=1``; of pairs
+it compares softened answers at T = 3 in the place of the logits, which is not here.
+Their transfer set, 20 changed copies of a text (10 of a pair) that the teacher labels, is off by
+default: ``--augment rules`` makes it, and its ``[MASK]`` is one word.
+Ours: word vectors begin at random, because none are shipped: mode "rand" of the authors' code, not
+the paper's word2vec ones, and the row says so. The vocabulary is the most frequent words of the
+task's training examples, in lower case; the teacher's word pieces are not used. Batches are the
+recipe's, as for every row, in the place of 50 (of pairs 16). By the common recipe so is the
+optimiser, and the rate is ten times the recipe's, because steps that suit a pre-trained encoder
+leave random vectors where they are (``rate``). ``--recipe paper`` takes Adadelta at a constant rate
+of 1.0 and rho 0.95 from the paper, and 30 epochs without weight decay from the authors' settings
+for SST-2; those have a rate of 5e-4, as all of their files. Dropout is on in pairs too (their
+siamese model applies none). The
+last epoch is kept, there the best on development examples. It reads the first 128 words of each
+text, whatever ``max_length`` the run has. Clipping at norm 1 is the recipe's, as is the weight
+decay of 0.01 by the common one: the code has neither in effect.
 The paper's teacher is BERT-large: its retention is not to be compared with rows of another one.
 """
 
@@ -54,7 +57,8 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Vocabulary(ComputedArtefact):
-    """The most frequent words of the training examples, ties in alphabetical order, as text in a tensor of bytes."""
+    """The most frequent words of the training examples, ties in alphabetical order, as text in
+    a tensor of bytes."""
 
     size: int
 
@@ -145,7 +149,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
         return Out(batch.layout, {Tap("logits"): self.of_texts(batch.texts)})
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
-        """[B, C] logits of texts, or of pairs of texts, read with the vocabulary that is in the weights."""
+        """[B, C] logits of texts, or of pairs of texts, read with the vocabulary that
+        is in the weights."""
         sides = [[first for first, _ in texts], [second or "" for _, second in texts]]
         return self._answer([self._read(side) for side in sides[: 1 + self.config.pairs]])
 
@@ -183,8 +188,9 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **_: Any
     ) -> SequenceClassifierOutput:
-        """[B, L] word ids of its own vocabulary, one text a row; of a model for pairs the two halves of a row are the
-        pair. An id beyond the vocabulary stands for its last word: timings feed random ids."""
+        """[B, L] word ids of its own vocabulary, one text a row; of a model for pairs the two
+        halves of a row are the pair. An id beyond the vocabulary stands for its last word:
+        timings feed random ids."""
         assert input_ids is not None
         ids_BL = input_ids.clamp(max=self.config.vocab_size - 1)
         if self.config.pairs:

@@ -1,13 +1,17 @@
-"""Distill-BERT for text generation, Chen et al. 2020 (arXiv 1911.03829): a conditional masked language model teaches a writer.
+"""Distill-BERT for text generation, Chen et al. 2020 (arXiv 1911.03829): a conditional masked
+language model teaches a writer.
 
-The paper's: BERT is fine-tuned on ``[CLS] source [SEP] target [SEP]`` with 15 % of the target's tokens, its end among them, replaced
-by [MASK] (section 3.1); what it says of each target word, of which it sees both sides, is the soft target of the student's next word:
-alpha * KL + (1 - alpha) * cross-entropy (equation 8). The authors' code: each place is masked once, every seventh in one pass; the k
-best logits are kept, softened by T = 10; the output layer begins as the word embeddings of the student's vocabulary and is untied.
-``direction=left-to-right`` is the ablation of a teacher that sees only what stands before a word.
-Ours: the student's logits are not softened and there is no T^2 (that part of the authors' code could not be read); AdamW with the
-teacher's rate; KL in the place of the cross-entropy (same gradient); at least one token of each target is masked; a checkpoint
-without a masked-language head gets a new one. Dropping ``soft`` leaves the words at their weight.
+The paper's: BERT is fine-tuned on ``[CLS] source [SEP] target [SEP]`` with 15 % of the target's
+tokens, its end among them, replaced by [MASK] (section 3.1); what it says of each target word, of
+which it sees both sides, is the soft target of the student's next word: alpha * KL + (1 - alpha) *
+cross-entropy (equation 8). The authors' code: each place is masked once, every seventh in one pass;
+the k best logits are kept, softened by T = 10; the output layer begins as the word embeddings of
+the student's vocabulary and is untied. ``direction=left-to-right`` is the ablation of a teacher
+that sees only what stands before a word.
+Ours: the student's logits are not softened and there is no T^2 (that part of the authors' code
+could not be read); AdamW with the teacher's rate; KL in the place of the cross-entropy (same
+gradient); at least one token of each target is masked; a checkpoint without a masked-language head
+gets a new one. Dropping ``soft`` leaves the words at their weight.
 """
 
 from __future__ import annotations
@@ -37,8 +41,8 @@ EVERY = 7
 
 
 class ConditionalMaskedModel(nn.Module):
-    """A BERT with its vectors over the pieces [V] of a student's vocabulary. It reads filled pairs: the attention of
-    ``left-to-right`` needs a mask of its own for each query."""
+    """A BERT with its vectors over the pieces [V] of a student's vocabulary. It reads filled pairs:
+    the attention of ``left-to-right`` needs a mask of its own for each query."""
 
     encoder: Any
 
@@ -72,7 +76,8 @@ class ConditionalMaskedModel(nn.Module):
         """[K, V] logits of target tokens, and the [K] places of these in the packed row.
 
         Args:
-            hidden_T: which tokens are masked, and asked. Left to right nothing is: all of the target are asked, each before it is read.
+            hidden_T: which tokens are masked, and asked. Left to right nothing is: all of the
+                target are asked, each before it is read.
         """
         layout, target_T = batch.layout, batch.segment_ids == 1
         is_masked = self.direction == "both"
@@ -99,7 +104,8 @@ class ConditionalMaskedModel(nn.Module):
         return self.output(self.transform(states_KW)), asked_T.nonzero()[:, 0]
 
     def loss(self, batch: Batch) -> Tensor:
-        """Cross-entropy of some target tokens, drawn anew from torch's generator: at least one of each pair."""
+        """Cross-entropy of some target tokens, drawn anew from torch's generator: at least
+        one of each pair."""
         target_T = batch.segment_ids == 1
         drawn_T = (
             torch.rand(len(target_T), device="cpu").to(target_T.device).masked_fill(~target_T, 2.0)
@@ -118,7 +124,8 @@ def _filled(x_T: Tensor, lengths: Sequence[int]) -> Tensor:
 
 @dataclass(frozen=True)
 class HeadTransform(Artefact):
-    """The layer of a checkpoint's masked-language head below its vocabulary, or a new one where it has none."""
+    """The layer of a checkpoint's masked-language head below its vocabulary, or a new one
+    where it has none."""
 
     name: ClassVar = "head_transform"
     in_checkpoint: ClassVar = {  # a DistilBERT has names of its own
@@ -149,8 +156,9 @@ class HeadTransform(Artefact):
 
 @dataclass(frozen=True)
 class SoftTargets(Artefact):
-    """What a C-MLM, fine-tuned on the training pairs, says of each of their target tokens: ``top`` [M, k] logits, ``words`` [M, k] of
-    the student, in the order of the pairs; ``starts`` [n + 1] of each pair; ``ids`` [n]."""
+    """What a C-MLM, fine-tuned on the training pairs, says of each of their target tokens: ``top``
+    [M, k] logits, ``words`` [M, k] of the student, in the order of the pairs; ``starts`` [n + 1] of
+    each pair; ``ids`` [n]."""
 
     k: int
     direction: Direction

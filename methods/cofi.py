@@ -1,13 +1,17 @@
-"""Structured pruning while the model learns, Xia, Zhong and Chen 2022 (ACL, "Structured pruning learns compact and accurate models").
+"""Structured pruning while the model learns, Xia, Zhong and Chen 2022 (ACL, "Structured pruning
+learns compact and accurate models").
 
-The paper's: masks of four sizes, each of the hard concrete distribution (Louizos et al. 2018): of every attention and every
-feed-forward network as a whole, of every head, of every neuron. A unit is there if its own mask and its block's are. The share s of the
-encoder's weights that is expected to be pruned is led to a target t, which rises linearly, by l1 (s - t) + l2 (s - t)^2, whose
-factors l1 and l2 ascend (section 3.1). Answers and hidden states are distilled (section 3.2): four of the teacher's layers, evenly
-spread, each into that layer of the student that is nearest now, through one matrix that begins as the identity. Training begins
-with distillation alone, then prunes; the pruned model is trained on with the same losses.
-As in the authors' code: only layers that have an attention are matched, from the top, in order; a block that is pruned leaves out
-its LayerNorm as well; embeddings are held; no loss on the labels; weights 0.1 and 0.9, T = 2; masks that stay keep their value.
+The paper's: masks of four sizes, each of the hard concrete distribution (Louizos et al. 2018): of
+every attention and every feed-forward network as a whole, of every head, of every neuron. A unit is
+there if its own mask and its block's are. The share s of the encoder's weights that is expected to
+be pruned is led to a target t, which rises linearly, by l1 (s - t) + l2 (s - t)^2, whose factors l1
+and l2 ascend (section 3.1). Answers and hidden states are distilled (section 3.2): four of the
+teacher's layers, evenly spread, each into that layer of the student that is nearest now, through
+one matrix that begins as the identity. Training begins with distillation alone, then prunes; the
+pruned model is trained on with the same losses.
+As in the authors' code: only layers that have an attention are matched, from the top, in order; a
+block that is pruned leaves out its LayerNorm as well; embeddings are held; no loss on the labels;
+weights 0.1 and 0.9, T = 2; masks that stay keep their value.
 Ours: no masks of hidden dimensions, so the width stays the teacher's; in the end exactly the target
 is pruned, the units of lowest chance, where theirs prunes as much as the training arrived at, which
 a short one misses; means over real tokens, theirs over padded ones; masks have the schedule, the
@@ -19,8 +23,8 @@ where theirs, which folds the masks into the weights before it, may match every 
 Teachers of RoBERTa, ELECTRA and MPNet are pruned alike; each head of an MPNet that stays keeps its
 row of the bias of relative positions. ModernBERT's LayerNorms stand before its blocks, which leave
 the states as they are when they are pruned: no choice of the authors says what becomes of them.
-Ours at the beginning: ``whole_until`` of the first stage distils alone. Their script has a number of
-epochs for it that their code does not read: it distils alone for 100 steps.
+Ours at the beginning: ``whole_until`` of the first stage distils alone. Their script has a number
+of epochs for it that their code does not read: it distils alone for 100 steps.
 A slip of theirs that is not here: the mask of the layers that have an attention is laid over the
 sorted places of their matches, not over the layers (trainer.py, line 619 of commit da855a8).
 """
@@ -114,7 +118,8 @@ class Gates(nn.Module):
 
     @torch.no_grad()
     def settled(self) -> list[Tensor]:
-        """The masks after training: units in the order of their chance, their block's included, as many as the target leaves."""
+        """The masks after training: units in the order of their chance, their block's included, as
+        many as the target leaves."""
         heads, neurons, attentions, networks = self.chances()
         chance_U = torch.cat([(attentions * heads).flatten(), (networks * neurons).flatten()])
         # whole numbers: exact, and a CUDA device has no deterministic cumsum of others
@@ -134,7 +139,8 @@ class Gates(nn.Module):
 
     @torch.no_grad()
     def evenly(self) -> list[Tensor]:
-        """Masks of the target sparsity, alike in each layer: the shape that an untrained student is given."""
+        """Masks of the target sparsity, alike in each layer: the shape that an untrained
+        student is given."""
         masks = []
         for kind in self.KINDS:
             layers, units = getattr(self, kind).shape
@@ -199,8 +205,9 @@ def masked_layer(
 
 
 def nearest(distances: Sequence[Sequence[float]], there: Sequence[bool]) -> list[int]:
-    """For each of the teacher's layers, in order, the place of the student's layer nearest to it: from the top, each below the one
-    before, of those that are there; where none is left, the one before again."""
+    """For each of the teacher's layers, in order, the place of the student's layer nearest to
+    it: from the top, each below the one before, of those that are there; where none is left,
+    the one before again."""
     last, chosen = len(there), []
     for row in reversed(distances):
         below = [place for place in range(last) if there[place]]

@@ -1,28 +1,33 @@
-"""DistilBERT, Sanh et al. 2019 (arXiv 1910.01108): pre-training with the triple loss; the second step, "(D)" of table 2.
+"""DistilBERT, Sanh et al. 2019 (arXiv 1910.01108): pre-training with the triple loss; the second
+step, "(D)" of table 2.
 
-The paper's: half of the teacher's layers, started from evenly spread ones of the pre-trained teacher (12 -> 6 takes
-layers 1, 3, 5, 8, 10, 12, as the authors' script does), no token-type embeddings, no pooler; soft labels at
-T = 2 with the factor T^2, the cosine of the last hidden states, and a hard loss.
-``pretraining=masked`` is its first step, on unlabelled text with the un-tuned teacher: soft labels over the vocabulary
-for every real token (``vocabulary_loss=masked``: for the hidden ones, an option of the code), cross-entropy of the
-masked tokens, cosine of the last states, with the weights 5, 2 and 1 of the authors' command, rare tokens masked more
-often (count ** -0.7), the output matrix tied. The teacher's masked-language head is its checkpoint's; where there is
-none it is trained first on the same text with the encoder fixed, and the record says so. The student's output bias
-begins as the teacher's, as the authors' script copies it. Fine-tuning after it is plain, as in the paper's table 1:
-``distilbert:pretraining=masked:-soft:-cos:hard_weight=1``. Table 4 leaves one term out of the first step:
-``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row. ``start_from=distilbert/distilbert-base-uncased`` is the
-authors' own first step.
+The paper's: half of the teacher's layers, started from evenly spread ones of the pre-trained
+teacher (12 -> 6 takes layers 1, 3, 5, 8, 10, 12, as the authors' script does), no token-type
+embeddings, no pooler; soft labels at T = 2 with the factor T^2, the cosine of the last hidden
+states, and a hard loss.
+``pretraining=masked`` is its first step, on unlabelled text with the un-tuned teacher: soft labels
+over the vocabulary for every real token (``vocabulary_loss=masked``: for the hidden ones, an option
+of the code), cross-entropy of the masked tokens, cosine of the last states, with the weights 5, 2
+and 1 of the authors' command, rare tokens masked more often (count ** -0.7), the output matrix
+tied. The teacher's masked-language head is its checkpoint's; where there is none it is trained
+first on the same text with the encoder fixed, and the record says so. The student's output bias
+begins as the teacher's, as the authors' script copies it. Fine-tuning after it is plain, as in the
+paper's table 1: ``distilbert:pretraining=masked:-soft:-cos:hard_weight=1``. Table 4 leaves one term
+out of the first step: ``pretraining_without=vocabulary``, ``masked`` or ``cos`` in such a row.
+``start_from=distilbert/distilbert-base-uncased`` is the authors' own first step.
 A teacher of another family than BERT (RoBERTa, ELECTRA, MPNet) has a student of its own family:
 half of its layers, the rest as the teacher has it. So the authors made DistilRoBERTa; a DistilBERT
 has no place for MPNet's bias of relative positions. Of a ModernBERT
 every third layer sees all tokens and the others near ones: half of them would see other tokens.
-Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the labels' loss stands where
-the masked-language loss stood. Weights: soft and hard 0.5 each as the authors' task distillation has them; cosine a
-fifth of the soft loss, the ratio of the authors' general command (5 : 1). Depths other than 6 of 12 follow the same
-even spread (the authors name none). Pre-training takes the text, the steps and the rate (1e-3) of the shared general
-start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and 0.98, eps 1e-6, warm-up over 5 %,
-no decay, gradients clipped at 5. Batches stay at 32 sequences of 128 tokens (there 5 x 50 sequences for each process).
-Their position embeddings get no gradient in that step: ``positions=frozen``. They hide 15 % of all tokens, [CLS] and
+Ours: by default the triple loss is used on the task alone, with the fine-tuned teacher: the
+labels' loss stands where the masked-language loss stood. Weights: soft and hard 0.5 each as
+the authors' task distillation has them; cosine a fifth of the soft loss, the ratio of the
+authors' general command (5 : 1). Depths other than 6 of 12 follow the same even spread (the
+authors name none). Pre-training takes the text, the steps and the rate (1e-3) of the shared
+general start; with ``--recipe paper`` the numbers of the authors' code: 5e-4, betas 0.9 and
+0.98, eps 1e-6, warm-up over 5 %, no decay, gradients clipped at 5. Batches stay at 32
+sequences of 128 tokens (there 5 x 50 sequences for each process). Their position embeddings
+get no gradient in that step: ``positions=frozen``. They hide 15 % of all tokens, [CLS] and
 [SEP] counted, ours 15 % of the others.
 """
 
@@ -77,7 +82,8 @@ AUTHORS_PRETRAINING: Mapping[str, Any] = {  # in their code
 
 @dataclass(frozen=True)
 class TripleLoss(PretrainingStage):
-    """The first step: a general stage on text beside the un-tuned teacher (section 3; weights of the authors' command)."""
+    """The first step: a general stage on text beside the un-tuned teacher (section 3; weights of
+    the authors' command)."""
 
     layers: int
     start: str
@@ -91,7 +97,8 @@ class TripleLoss(PretrainingStage):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Without the positions where they are learned: that setting joined later, and keys stay what they were."""
+        """Without the positions where they are learned: that setting joined later, and keys
+        stay what they were."""
         return {
             name: value
             for name, value in super().settings.items()
@@ -134,7 +141,8 @@ class TripleLoss(PretrainingStage):
 
 @dataclass(frozen=True)
 class GivenDistilBERT(GivenEncoder):
-    """A DistilBERT that somebody else pre-trained, by the names of transformers' ``DistilBertModel``."""
+    """A DistilBERT that somebody else pre-trained, by the names of transformers'
+    ``DistilBertModel``."""
 
     @property
     def source(self) -> Source:
@@ -166,7 +174,8 @@ def shallower(setup: Setup, depth: int, start: str) -> Any:
 
 
 def distilbert(setup: Setup, depth: int, start: str) -> DistilBertForSequenceClassification:
-    """A DistilBERT as wide as the teacher: random, or with evenly spread layers of the un-tuned ``teacher``, but for the head."""
+    """A DistilBERT as wide as the teacher: random, or with evenly spread layers of the un-tuned
+    ``teacher``, but for the head."""
     teacher = setup.teacher
     config = DistilBertConfig(
         vocab_size=teacher.vocab_size,
@@ -220,9 +229,11 @@ class DistilBERT(Method):
     pretraining_without: Literal["none", "vocabulary", "masked", "cos"] = added_setting("none")
     """A term that the first step leaves out (table 4)."""
     positions: Literal["learned", "frozen"] = added_setting("learned")
-    """``frozen``: the teacher's position embeddings stay as they are in that step, as in the authors' code."""
+    """``frozen``: the teacher's position embeddings stay as they are in that step, as in
+    the authors' code."""
     start_from: str = added_setting("")
-    """Somebody's finished first step: a hub name or a folder, like distilbert/distilbert-base-uncased, the authors' own."""
+    """Somebody's finished first step: a hub name or a folder, like
+    distilbert/distilbert-base-uncased, the authors' own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -294,7 +305,8 @@ class DistilBERT(Method):
 
 
 def renamed(bert: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The encoder of a BERT under the names of DistilBERT's, without token types, pooler and head."""
+    """The encoder of a BERT under the names of DistilBERT's, without token
+    types, pooler and head."""
     weights: dict[str, Tensor] = {}
     for name, value in bert.items():
         if name.startswith("bert.embeddings.") and "token_type" not in name and "_ids" not in name:

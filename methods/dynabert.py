@@ -1,23 +1,28 @@
-"""DynaBERT, Hou et al. 2020 (NeurIPS, "DynaBERT: dynamic BERT with adaptive width and depth"): one training, and a model of
-every width and depth.
+"""DynaBERT, Hou et al. 2020 (NeurIPS, "DynaBERT: dynamic BERT with adaptive width and depth"): one
+training, and a model of every width and depth.
 
-The paper's: the heads and neurons of the tuned teacher are put in the order of their importance, the first-order estimate of what
-the loss changes without them, so that a narrow model has the most important ones of each layer (section 2.1). First the model
-learns to be narrow: at each width its logits and hidden states, the embedding output included, learn from the teacher; then to be
-shallow too, where of every few layers one is left out (sections 2.1 and 2.2). A deployed model is the cut-out piece, a usual BERT.
-As in the authors' code: soft cross-entropy of the logits, plus 0.1 x the sum over layers of the mean squared distances of hidden
-states in the first stage, 1 x in the second; at depth d of N layers layer floor(i / d) is kept for i = 0, 1, ..., and the states
-that enter a kept layer, and the last ones, learn from the teacher's in the same place; numbers of heads and neurons are rounded.
-Ours: a step trains one width and depth, drawn at random, where theirs adds up the gradients of all, at 4 and 12 passes a step; the tuned
-teacher teaches in both stages, where the paper's second one learns from the model of the first; importance is that of the first
-``examples`` training examples, one by one (theirs of batches of development examples, with their labels), a neuron's by what it gives,
-theirs by its weights before and behind; means over real tokens, theirs over padded ones. The augmented data of the paper are
-``--augment masked``; without them the code's first stage learns from labels alone, ours from the teacher. No last fine-tuning on labels.
+The paper's: the heads and neurons of the tuned teacher are put in the order of their importance,
+the first-order estimate of what the loss changes without them, so that a narrow model has the most
+important ones of each layer (section 2.1). First the model learns to be narrow: at each width its
+logits and hidden states, the embedding output included, learn from the teacher; then to be shallow
+too, where of every few layers one is left out (sections 2.1 and 2.2). A deployed model is the
+cut-out piece, a usual BERT.
+As in the authors' code: soft cross-entropy of the logits, plus 0.1 x the sum over layers of the
+mean squared distances of hidden states in the first stage, 1 x in the second; at depth d of N
+layers layer floor(i / d) is kept for i = 0, 1, ..., and the states that enter a kept layer, and the
+last ones, learn from the teacher's in the same place; numbers of heads and neurons are rounded.
+Ours: a step trains one width and depth, drawn at random, where theirs adds up the gradients of all,
+at 4 and 12 passes a step; the tuned teacher teaches in both stages, where the paper's second one
+learns from the model of the first; importance is that of the first ``examples`` training examples,
+one by one (theirs of batches of development examples, with their labels), a neuron's by what it
+gives, theirs by its weights before and behind; means over real tokens, theirs over padded ones. The
+augmented data of the paper are ``--augment masked``; without them the code's first stage learns
+from labels alone, ours from the teacher. No last fine-tuning on labels.
 Teachers of RoBERTa, ELECTRA and MPNet are cut alike; each head of an MPNet reads its row of the
 bias of relative positions, wherever it is put. ModernBERT's matrices hold queries, keys and values
 of all heads, and its layers differ in kind.
-Ours too: the last checkpoint counts, theirs the one with the best sum of development scores over all
-parts; of a regression (STS-B) the answers learn by squared error, where the code has no loss of
+Ours too: the last checkpoint counts, theirs the one with the best sum of development scores over
+all parts; of a regression (STS-B) the answers learn by squared error, where the code has no loss of
 answers at all. A slip of theirs that is not here: gradients are never set to zero while importance
 is summed, so each batch counts again with all that follow it.
 """
@@ -60,7 +65,8 @@ WHOLE = 1.0, 1.0
 
 @dataclass(frozen=True)
 class Importance(ComputedArtefact):
-    """Of the tuned teacher's ``heads`` [L, H] and ``neurons`` [L, F]: mean over examples of |dL/dm|, m a factor 1 of what each gives."""
+    """Of the tuned teacher's ``heads`` [L, H] and ``neurons`` [L, F]: mean over examples of
+    |dL/dm|, m a factor 1 of what each gives."""
 
     name: ClassVar = "importance_of_units"
     examples: int
@@ -120,7 +126,8 @@ def rewired(
 
 
 def kept_layers(depth: float, layers: int) -> list[int]:
-    """The layers, from 0, that a model of this share of the depth has: 0.75 of 12 leaves out 3, 7 and 11."""
+    """The layers, from 0, that a model of this share of the depth has: 0.75 of 12
+    leaves out 3, 7 and 11."""
     return [math.floor(i / depth) for i in range(max(1, round(depth * layers)))]
 
 
@@ -175,7 +182,8 @@ class Adaptive(Around):
         self.parts, self.part = [WHOLE], WHOLE
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        """A layer that is left out passes its states on, so that layers have the same numbers at every depth."""
+        """A layer that is left out passes its states on, so that layers have the same
+        numbers at every depth."""
         self.part = (
             self.parts[int(torch.randint(len(self.parts), (), device="cpu"))]
             if self.training

@@ -1,20 +1,24 @@
-"""FastBERT, Liu et al. 2020 (ACL): branches after every layer, self-distillation, early exit by uncertainty.
+"""FastBERT, Liu et al. 2020 (ACL): branches after every layer, self-distillation, early
+exit by uncertainty.
 
-The paper's: the teacher's own backbone with a student classifier after every layer but the last. The branches
-learn the predictions of the last classifier on the same (or unlabelled) sentences, the backbone stands still.
-In use a sequence leaves at the first layer whose prediction is certain enough: entropy / log C at most the
-``speed``; the last layer always answers. One training gives an operating point for each speed.
-As in the authors' code: each branch is Linear(W, 128)-tanh, self-attention of 128 with 2 heads, the first token,
-Linear(128, 128)-tanh, Linear(128, C); KL(teacher || branch) summed over branches, mean over B; a ten times larger
-learning rate than tuning has.
-Ours: the backbone is the tuned teacher as it is (the authors tune it first with a last branch of the same form; our
-teacher has been tuned already, with its own head, and all rows share it); the targets come from the backbone without
-dropout, and the branches have none (the code leaves both on, the branches' in their attention); the branches' learning
-rate falls to 0 at the end of their training (in the code after three of five epochs, because the first stage's number
-of steps is used; its rise takes 6 % of the training, ours 10 %). ``dropout=true`` and ``schedule=authors`` give the
-code's dropout and its fall of the rate. The code has no clipping, no correction of Adam's bias, an eps of 1e-6, and a
-weight decay that never takes effect; ours are the recipe's. A regression has no entropy: its branches learn by mean squared error, and
-every sequence goes to the end at every speed below 1.
+The paper's: the teacher's own backbone with a student classifier after every layer but the last.
+The branches learn the predictions of the last classifier on the same (or unlabelled) sentences, the
+backbone stands still. In use a sequence leaves at the first layer whose prediction is certain
+enough: entropy / log C at most the ``speed``; the last layer always answers. One training gives an
+operating point for each speed.
+As in the authors' code: each branch is Linear(W, 128)-tanh, self-attention of 128 with 2 heads, the
+first token, Linear(128, 128)-tanh, Linear(128, C); KL(teacher || branch) summed over branches, mean
+over B; a ten times larger learning rate than tuning has.
+Ours: the backbone is the tuned teacher as it is (the authors tune it first with a last branch of
+the same form; our teacher has been tuned already, with its own head, and all rows share it); the
+targets come from the backbone without dropout, and the branches have none (the code leaves both
+on, the branches' in their attention); the branches' learning rate falls to 0 at the end of their
+training (in the code after three of five epochs, because the first stage's number of steps is
+used; its rise takes 6 % of the training, ours 10 %). ``dropout=true`` and ``schedule=authors``
+give the code's dropout and its fall of the rate. The code has no clipping, no correction of
+Adam's bias, an eps of 1e-6, and a weight decay that never takes effect; ours are the recipe's. A
+regression has no entropy: its branches learn by mean squared error, and every sequence goes to
+the end at every speed below 1.
 Teachers of RoBERTa, ELECTRA and MPNet have the same branches. A ModernBERT's states are normalised
 behind its last layer alone: what a branch should read of the others is nowhere said.
 """
@@ -44,7 +48,8 @@ from methods.core.settings import Count
 from methods.core.taps import LOGITS, Tap, Taps, exits, hidden, layers_of
 
 BRANCH_DROPOUT = 0.1
-"""Of the weights of a branch's attention, with ``dropout=true``: what the authors' configuration gives all dropouts."""
+"""Of the weights of a branch's attention, with ``dropout=true``: what the authors' configuration
+gives all dropouts."""
 
 
 class FastBertConfig(BertConfig):
@@ -109,7 +114,8 @@ class Branch(nn.Module):
 
 
 def uncertainty(logits_BC: Tensor) -> Tensor:
-    """Entropy of each prediction over log C, [B] in [0, 1] (section 3.3); of a regression 1: certain at speed 1 alone."""
+    """Entropy of each prediction over log C, [B] in [0, 1] (section 3.3); of a regression 1:
+    certain at speed 1 alone."""
     if logits_BC.size(1) == 1:
         return torch.ones_like(logits_BC[:, 0])
     log_BC = F.log_softmax(logits_BC.float(), -1)
@@ -201,7 +207,8 @@ class LeavesEarly(PackedModel):
         return self.cost_to(len(self.branches) + 1)
 
     def cost_to(self, layer: int) -> Cost:
-        """Of a sequence that leaves after ``layer``: so many layers, a branch after each, or the last classifier."""
+        """Of a sequence that leaves after ``layer``: so many layers, a branch after each, or
+        the last classifier."""
         c: Any = self.config
         branch = Branch.cost(c)
         branches = min(layer, len(self.branches))
@@ -216,7 +223,8 @@ class LeavesEarly(PackedModel):
         )
 
     def observed(self) -> dict[str, Any]:
-        """Share of the sequences answered so far that left after each layer, and the cost of an average one."""
+        """Share of the sequences answered so far that left after each layer, and the cost
+        of an average one."""
         total = sum(self.exits_after_layer.values())
         shares = {layer: count / total for layer, count in sorted(self.exits_after_layer.items())}
         costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
@@ -258,10 +266,12 @@ class FastBERT(Method):
     branch_width: Count = 128
     branch_heads: Count = 2
     direction: Literal["teacher", "student"] = "teacher"
-    """Whose distribution comes first in the divergence: the code's KL(last || branch), or the paper's KL(branch || last)."""
+    """Whose distribution comes first in the divergence: the code's KL(last || branch), or the
+    paper's KL(branch || last)."""
     schedule: Literal["whole", "authors"] = "whole"
     dropout: bool = False
-    """Whether the backbone's dropout and that of the branches' attention are on in training, as in the code."""
+    """Whether the backbone's dropout and that of the branches' attention are on in
+    training, as in the code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -328,8 +338,8 @@ class FastBERT(Method):
         )
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """One model for each speed, full depth last (speed 0: a branch answers only if its entropy is exactly 0). They
-        share their weights."""
+        """One model for each speed, full depth last (speed 0: a branch answers only if its entropy
+        is exactly 0). They share their weights."""
         deployed = {}
         for point, speed in {**self.points(), "": 0.0}.items():
             model: Any = copy.copy(student.model)

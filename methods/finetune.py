@@ -1,16 +1,18 @@
 """Plain fine-tuning on the labels: the baseline of every distillation method.
 
-On the task there is no teacher. By default the encoder begins with the shared general start, which imitated the hidden
-states of the un-tuned teacher on text: so the row shows what the start alone gives. Other papers' row without any
-distillation is another one: their small BERT has seen no teacher at all. ``start=random`` is the same shape from random
-weights, without any teacher. BERT_TINY of Jiao et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and
-then tuned: ``pd:finetune=true:start=masked:-soft``, where the pre-training is on masked tokens alone, without next
-sentences.
+On the task there is no teacher. By default the encoder begins with the shared general start, which
+imitated the hidden states of the un-tuned teacher on text: so the row shows what the start alone
+gives. Other papers' row without any distillation is another one: their small BERT has seen no
+teacher at all. ``start=random`` is the same shape from random weights, without any teacher.
+BERT_TINY of Jiao et al. 2020, table 1, is pre-trained as BERT is, without a teacher, and then
+tuned: ``pd:finetune=true:start=masked:-soft``, where the pre-training is on masked tokens alone,
+without next sentences.
 
-``encoder=`` is what people do instead of compressing: another encoder is tuned whole, of any family and with its own
-vocabulary. ``encoder=teacher`` is the teacher's checkpoint itself, tuned with every seed. All that is not of the encoder
-is new with each seed, also a head that the checkpoint brings (ModernBERT's). By ``--recipe paper`` three epochs at the rates
-of teachers: 3e-5 (Devlin et al. 2019, A.3), and for encoders narrower than 512 1.5e-4.
+``encoder=`` is what people do instead of compressing: another encoder is tuned whole, of any family
+and with its own vocabulary. ``encoder=teacher`` is the teacher's checkpoint itself, tuned with
+every seed. All that is not of the encoder is new with each seed, also a head that the checkpoint
+brings (ModernBERT's). By ``--recipe paper`` three epochs at the rates of teachers: 3e-5 (Devlin et
+al. 2019, A.3), and for encoders narrower than 512 1.5e-4.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ LARGEST_MASK = 10.0  # beyond it the tuning stops
 
 @dataclass(frozen=True)
 class Masks(ComputedArtefact):
-    """Of the tuned teacher ``heads`` [L, H] and ``neurons`` [L, F]: 0 for what is pruned, else what its output is multiplied with."""
+    """Of the tuned teacher ``heads`` [L, H] and ``neurons`` [L, F]: 0 for what is pruned, else what
+    its output is multiplied with."""
 
     name: ClassVar = "fisher_masks"
     version: ClassVar = 2  # 1 tuned towards the unpruned model, every head, on all tokens
@@ -71,7 +72,8 @@ class Masks(ComputedArtefact):
     examples: int
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        """Masks of the same FLOPs, spread evenly: a plan counts with them, also where there are only shapes."""
+        """Masks of the same FLOPs, spread evenly: a plan counts with them, also where
+        there are only shapes."""
         layers, width, heads = (
             teacher.num_hidden_layers,
             teacher.hidden_size,
@@ -113,17 +115,20 @@ class Masks(ComputedArtefact):
 
 
 def unit_macs(width: int, head_width: int, length: float) -> tuple[float, float]:
-    """Multiply-accumulates of one head and of one neuron for each token of a sequence of this length."""
+    """Multiply-accumulates of one head and of one neuron for each token of a
+    sequence of this length."""
     return 4 * width * head_width + 2 * length * head_width, 2 * width
 
 
 def search(
     heads_LH: Tensor, neurons_LF: Tensor, flops: float, head: float, neuron: float
 ) -> tuple[Tensor, Tensor]:
-    """Masks of 0 and 1 by algorithm 1: of importances and the cost of one unit, the largest sum within ``flops`` of the whole cost."""
+    """Masks of 0 and 1 by algorithm 1: of importances and the cost of one unit, the largest sum
+    within ``flops`` of the whole cost."""
 
     def ranked(worth_LU: Tensor) -> tuple[Tensor, Tensor]:
-        """Places from the most important one, the best of each layer before all; what so many of them are worth together."""
+        """Places from the most important one, the best of each layer before all; what so many of
+        them are worth together."""
         first_LU = worth_LU.clone().scatter_(1, worth_LU.argmax(1, keepdim=True), float("inf"))
         order = first_LU.flatten().argsort(descending=True, stable=True)
         return order, worth_LU.flatten()[order].double().cumsum(0)
@@ -151,8 +156,9 @@ def search(
 
 
 def rearranged(mask_U: Tensor, gradient_NU: Tensor) -> Tensor:
-    """A layer's mask with as many zeros, exchanged greedily: beginning with the least important units, each other one joins those
-    that are pruned, and then that one leaves them without which the sum of squares of their summed gradients is least."""
+    """A layer's mask with as many zeros, exchanged greedily: beginning with the least important
+    units, each other one joins those that are pruned, and then that one leaves them without which
+    the sum of squares of their summed gradients is least."""
     pruned = int((mask_U == 0).sum())
     if pruned in (0, len(mask_U)):
         return mask_U
@@ -174,7 +180,8 @@ def rearranged(mask_U: Tensor, gradient_NU: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Block:
-    """The attention or the feed-forward network of one layer: units, whose sum its last linear layer makes.
+    """The attention or the feed-forward network of one layer: units, whose sum its
+    last linear layer makes.
 
     Attributes:
         dense: that linear layer.
@@ -235,7 +242,8 @@ def tune(
     target_heads_LH: Tensor,
     target_neurons_LF: Tensor,
 ) -> None:
-    """Give the masks that are 1 the values of equation 13, in place: block after block, the pruned model beside its target.
+    """Give the masks that are 1 the values of equation 13, in place: block after block, the pruned
+    model beside its target.
 
     Args:
         model: the tuned teacher, a classifier, or one for questions.
@@ -276,7 +284,8 @@ def normal_equations(
     constant: bool,
     on_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """A'A and A'b of min |A m - b|^2: a column of A is the output of one unit that stays, b what they have to sum up to.
+    """A'A and A'b of min |A m - b|^2: a column of A is the output of one unit that stays, b what
+    they have to sum up to.
 
     Args:
         constant: whether A has a last column of ones.
@@ -304,8 +313,8 @@ def normal_equations(
         read_X += read_TX.double().sum(0).cpu()
         goal_sum += float(goal_TW.double().sum())
         rows += goal_TW.numel()
-    # the output of a unit is what it reads times its columns, so products of outputs are products of both,
-    # summed over the columns of a unit
+    # the output of a unit is what it reads times its columns, so products of outputs are products
+    # of both, summed over the columns of a unit
     products_XX *= (weight_WX.T @ weight_WX).double().cpu()
     products_UU = products_XX.unflatten(1, (-1, size)).sum(2).unflatten(0, (-1, size)).sum(1)
     goals_U = goals_X.unflatten(0, (-1, size)).sum(1)
@@ -320,7 +329,8 @@ def normal_equations(
 
 
 def solved_into(mask_U: Tensor, products: Tensor, goals: Tensor) -> bool:
-    """Give the units that stay their solution, in place, and say whether it is usable: False leaves the mask as it is.
+    """Give the units that stay their solution, in place, and say whether it is usable: False
+    leaves the mask as it is.
 
     The distance d to 1 is damped: min |A'A d - (A'b - A'A 1)|^2 + |d|^2.
     """

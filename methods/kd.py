@@ -1,11 +1,14 @@
-"""Knowledge distillation by soft labels, Hinton, Vinyals and Dean 2015 (arXiv 1503.02531), section 2.
+"""Knowledge distillation by soft labels, Hinton, Vinyals and Dean 2015 (arXiv
+1503.02531), section 2.
 
-The paper's: softened teacher and student outputs, the factor T^2 that keeps the two gradients comparable, a weighted
-sum with the labels' loss. Ours: weight 0.5 and T = 1 as defaults (the paper names no number for text), KL instead of
-cross-entropy (same gradient), the teacher in evaluation mode; the encoder begins with the shared general start, like
-``finetune``. A regression has no softmax: there the teacher's prediction is the target of a squared error. The paper
-names no schedule for text either: ``--recipe paper`` has that of compact BERTs, as ``finetune`` has it (Turc et al.
-2019). Dropping a term leaves the other at its weight: "w/o hard" has the soft labels at 0.5 (``alpha=1``: at 1).
+The paper's: softened teacher and student outputs, the factor T^2 that keeps the two gradients
+comparable, a weighted sum with the labels' loss. Ours: weight 0.5 and T = 1 as defaults (the paper
+names no number for text), KL instead of cross-entropy (same gradient), the teacher in evaluation
+mode; the encoder begins with the shared general start, like ``finetune``. A regression has no
+softmax: there the teacher's prediction is the target of a squared error. The paper names no
+schedule for text either: ``--recipe paper`` has that of compact BERTs, as ``finetune`` has it (Turc
+et al. 2019). Dropping a term leaves the other at its weight: "w/o hard" has the soft labels at 0.5
+(``alpha=1``: at 1).
 """
 
 from __future__ import annotations

@@ -1,19 +1,25 @@
-"""Dropping whole layers: what is left is fine-tuned, without a teacher's answers. Two papers, two rows.
+"""Dropping whole layers: what is left is fine-tuned, without a teacher's answers.
+Two papers, two rows.
 
-``droplayers``, Sajjad et al. 2023 (Computer Speech & Language 77, "On the effect of dropping layers of pre-trained transformer models").
-The paper's: some layers of the pre-trained model are taken out (section 3: from the top, from the bottom, every other one, the
-middle), and the rest is fine-tuned on the task; embeddings stay, the layers that stay keep their order.
-Of N layers K are dropped: ``top`` the last K, ``bottom`` the first K, ``even`` and ``odd`` the last K of even or odd number,
-``symmetric`` the middle K. ``dropped=contribution``, which looks at cosines of states, is left out.
-``begin=tuned`` is their section 5's other order, the layers taken out of the model that was tuned on the task before.
+``droplayers``, Sajjad et al. 2023 (Computer Speech & Language 77, "On the effect of dropping layers
+of pre-trained transformer models").
+The paper's: some layers of the pre-trained model are taken out (section 3: from the top, from the
+bottom, every other one, the middle), and the rest is fine-tuned on the task; embeddings stay, the
+layers that stay keep their order. Of N layers K are dropped: ``top`` the last K, ``bottom`` the
+first K, ``even`` and ``odd`` the last K of even or odd number, ``symmetric`` the middle K.
+``dropped=contribution``, which looks at cosines of states, is left out. ``begin=tuned`` is their
+section 5's other order, the layers taken out of the model that was tuned on the task before.
 Ours: K is half of the layers unless ``layers=`` says how many stay (they drop 2, 4 and 6 of 12).
 
-``layerdrop``, Fan et al. 2020 (ICLR, "Reducing transformer depth on demand with structured dropout").
-The paper's: in training each layer is left out with probability p, one draw for each layer and batch (section 3.1); then a
-shallower model is taken out of the trained one, every other layer, without further training (section 3.2, "every other").
-Ours: they train with it from the beginning, in pre-training; here the fine-tuning alone has it. ``rate=0`` follows the paper's
-p* = 1 - r / D of r layers kept of D, 0.5 for half (the end of section 3.2), where they mostly train with 0.2. The layers kept are spread evenly
-(with half of them 1, 3, 5 ...), also where their number does not divide the teacher's.
+``layerdrop``, Fan et al. 2020 (ICLR, "Reducing transformer depth on demand with
+structured dropout").
+The paper's: in training each layer is left out with probability p, one draw for each layer and
+batch (section 3.1); then a shallower model is taken out of the trained one, every other layer,
+without further training (section 3.2, "every other").
+Ours: they train with it from the beginning, in pre-training; here the fine-tuning alone has it.
+``rate=0`` follows the paper's p* = 1 - r / D of r layers kept of D, 0.5 for half (the end of
+section 3.2), where they mostly train with 0.2. The layers kept are spread evenly (with half of them
+1, 3, 5 ...), also where their number does not divide the teacher's.
 """
 
 from __future__ import annotations
@@ -54,7 +60,8 @@ class DropLayers(Method):
     begin: Literal["pretrained", "tuned"] = "pretrained"
 
     def kept(self, teacher: PretrainedConfig) -> list[int]:
-        """The layers that stay, 1-based. Raises MethodError: not so many layers are even, or odd."""
+        """The layers that stay, 1-based. Raises MethodError: not so many layers
+        are even, or odd."""
         total, stay = teacher.num_hidden_layers, teacher_depth(teacher, self.layers, self.name)
         every, count = list(range(1, total + 1)), total - stay
         before = (stay + 1) // 2  # below the middle; with an odd number one more than above it
@@ -80,12 +87,14 @@ class DropLayers(Method):
         return Student(cut_classifier(setup, len(kept), select_layers(weights, kept)))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        # Sajjad et al. fine-tune as BERT is: three epochs; the rate is the usual one, which they do not vary
+        # Sajjad et al. fine-tune as BERT is: three epochs; the rate is the usual one, which they do
+        # not vary
         return (Stage("finetune", {"hard": hard()}, paper={"epochs": 3.0, "learning_rate": 2e-5}),)
 
 
 class Thinned(DrawnLayers):
-    """The model that will be kept, with the layers between its own: a training batch leaves any of both out at random."""
+    """The model that will be kept, with the layers between its own: a training batch leaves any of
+    both out at random."""
 
     def __init__(
         self, shipped: BertForSequenceClassification, between: Mapping[int, nn.Module], rate: float
@@ -140,7 +149,8 @@ class LayerDrop(Method):
         return Student(Thinned(shipped, between, self.rate or 1 - stay / total))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        # their fine-tuning of RoBERTa follows Liu et al. 2019: at most ten epochs, 1e-5 to 3e-5, a warm-up of 6 %
+        # their fine-tuning of RoBERTa follows Liu et al. 2019: at most ten epochs, 1e-5 to 3e-5, a
+        # warm-up of 6 %
         paper = {"epochs": 10.0, "learning_rate": 2e-5, "warmup": 0.06, "weight_decay": 0.1}
         return (Stage("finetune", {"hard": hard()}, paper=paper),)
 

@@ -1,21 +1,25 @@
-"""MicroBERT, Zheng et al. 2024: rows of the accuracy, reappearance, loss-comparison and ablation tables.
+"""MicroBERT, Zheng et al. 2024: rows of the accuracy, reappearance, loss-comparison
+and ablation tables.
 
-The equations of the paper are in no public copy, and no code was released. Stated in the text: a 4 x 312
-student; each student layer learns from the average of its share of the teacher layers (three of 12); feature alignment
-(FAL) on [CLS], mean and max pooling after mapping the widths, for the embedding and the encoder layers; a
-layer of prediction experts routed by task; soft and hard prediction loss; a discriminator that is trained
-first and then in turn with the student. What the text leaves open is a setting, with few exceptions; its default
-is our reading, with the reason where there is one. Departures: the teacher is the one shared model, without expert
-layer of its own (figure 1 seems to give it one); of section 3.4
+The equations of the paper are in no public copy, and no code was released. Stated in the text: a 4
+x 312 student; each student layer learns from the average of its share of the teacher layers (three
+of 12); feature alignment (FAL) on [CLS], mean and max pooling after mapping the widths, for the
+embedding and the encoder layers; a layer of prediction experts routed by task; soft and hard
+prediction loss; a discriminator that is trained first and then in turn with the student. What the
+text leaves open is a setting, with few exceptions; its default is our reading, with the reason
+where there is one. Departures: the teacher is the one shared model, without expert layer of its own
+(figure 1 seems to give it one); of section 3.4
 the fusion alone is built: its fewer experts in the student than in the teacher need a teacher with
-experts, and its optimised sub-graphs are another framework's; optimiser and epochs are the recipe's; the start is the
-shared general start; with ``tasks=together`` one student learns all tasks of a run, with a discriminator for each
-task. Padding never enters a mean or a maximum, because packed batches have none. The discriminator has one hidden layer
-with leaky ReLU: that is no setting. Ablations drop terms and leave the others at their weights: "w/o Pred" has the labels
-at 0.5; AdamW hardly sees such a factor, but clipping at norm 1 does. "w/o Hidn" keeps the embeddings' alignment, and all
-keep the experts and the general start, which imitated hidden states.
+experts, and its optimised sub-graphs are another framework's; optimiser and epochs are the
+recipe's; the start is the shared general start; with ``tasks=together`` one student learns all
+tasks of a run, with a discriminator for each task. Padding never enters a mean or a maximum,
+because packed batches have none. The discriminator has one hidden layer with leaky ReLU: that is no
+setting. Ablations drop terms and leave the others at their weights: "w/o Pred" has the labels at
+0.5; AdamW hardly sees such a factor, but clipping at norm 1 does. "w/o Hidn" keeps the embeddings'
+alignment, and all keep the experts and the general start, which imitated hidden states.
 
-In this file: the experts, the feature alignment, the adversary, and the method that puts them together.
+In this file: the experts, the feature alignment, the adversary, and the method
+that puts them together.
 """
 
 from __future__ import annotations
@@ -51,10 +55,11 @@ from methods.core.terms import (
 class TaskExperts(TaskHead):
     """E linear prediction layers, mixed by a router that reads a learned embedding of the task.
 
-    Stated: the experts and their routing by task. Ours: linear experts, and a mixture where the text could mean a choice.
-    Within one task the mixture z = sum_e g_e (W_e x + b_e) is linear in x, so it fuses exactly into one layer.
-    Each expert has its own initialisation and, in training, its own dropout: otherwise all would be equal.
-    Every expert answers with as many outputs as the task of most labels needs; a task takes the first of them.
+    Stated: the experts and their routing by task. Ours: linear experts, and a mixture where the
+    text could mean a choice. Within one task the mixture z = sum_e g_e (W_e x + b_e) is linear in
+    x, so it fuses exactly into one layer. Each expert has its own initialisation and, in training,
+    its own dropout: otherwise all would be equal. Every expert answers with as many outputs as the
+    task of most labels needs; a task takes the first of them.
     """
 
     def __init__(self, width: int, tasks: Mapping[str, int], experts: int, dropout: float) -> None:
@@ -108,7 +113,8 @@ STUDENT, TEACHER = "student_projection", "teacher_projection"
 
 
 def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
-    """[..., W] of a student layer's comparison -> [..., common W], by one matrix for all layers or its own; x where none is."""
+    """[..., W] of a student layer's comparison -> [..., common W], by one matrix for all layers or
+    its own; x where none is."""
     if side not in aux:
         return x
     maps = cast(nn.ModuleList, aux[side])
@@ -117,8 +123,9 @@ def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns from. Stated: the
-    widths are mapped, then [CLS], mean and max are taken over the tokens and compared. Ours: the rest."""
+    """Feature alignment (FAL) of a student layer with the average of teacher layers that it learns
+    from. Stated: the widths are mapped, then [CLS], mean and max are taken over the tokens and
+    compared. Ours: the rest."""
 
     features: tuple[str, ...]  # of methods.core.packed.POOLS, or TOKENS alone
     distance: str  # of losses.DISTANCES, of two [B, W] features
@@ -127,7 +134,8 @@ class Alignment:
 
     @property
     def kind(self) -> LayerOutput[Any]:
-        """What is read of both: the teacher's states come pooled, unless they are compared or mapped token by token."""
+        """What is read of both: the teacher's states come pooled, unless they are compared or
+        mapped token by token."""
         whole = self.features == (TOKENS,) or (self.order == "map_then_pool" and self.maps_teacher)
         return HIDDEN if whole else with_pooled_teacher(*self.features)
 
@@ -157,14 +165,16 @@ class Alignment:
 
 
 def discriminator(seen: int, width: int) -> nn.Sequential:
-    """[B, seen] -> [B, 1]: the logit of "this is the teacher's". Ours; nothing is stated of its form."""
+    """[B, seen] -> [B, 1]: the logit of "this is the teacher's". Ours; nothing is
+    stated of its form."""
     return nn.Sequential(nn.Linear(seen, width), nn.LeakyReLU(0.2), nn.Linear(width, 1))
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The adversarial game over outputs of teacher and student (Goodfellow et al. 2014, equation 1). Stated: a discriminator sees
-    the outputs of both and is trained first; its loss makes the student's resemble the teacher's."""
+    """The adversarial game over outputs of teacher and student (Goodfellow et al. 2014, equation
+    1). Stated: a discriminator sees the outputs of both and is trained first; its loss makes the
+    student's resemble the teacher's."""
 
     sees: str  # probabilities, logits or features: the mapped [CLS] state of the last layer
     gan: str
@@ -183,7 +193,8 @@ class Adversary:
         return losses.adversarial_loss(self._judged(STUDENT, batch, student, aux), self.gan)
 
     def discriminate(self, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
-        """The discriminator's side: to know them apart. It sees the student detached, which belongs to another player."""
+        """The discriminator's side: to know them apart. It sees the student detached, which belongs
+        to another player."""
         real, fake = (
             self._judged(TEACHER, batch, teacher, aux),
             self._judged(STUDENT, batch, student, aux),
@@ -226,13 +237,15 @@ class MicroBERT(OwnShape):
     }
 
     projection: Literal["student", "teacher", "common"] = "student"
-    """Which side is mapped. A trainable teacher-side map could collapse to 0, hence the student's."""
+    """Which side is mapped. A trainable teacher-side map could collapse to 0,
+    hence the student's."""
     projection_per_layer: bool = False
     """One matrix for the embedding and all layers, as TinyBERT's code has it, or one for each."""
     order: Literal["map_then_pool", "pool_then_map"] = "map_then_pool"
     """Differs for the maximum only; the text maps first."""
     features: str = "cls+mean+max"
-    """Joined by +; tokens is the control: the squared error of every token's state, as in TinyBERT."""
+    """Joined by +; tokens is the control: the squared error of every token's
+    state, as in TinyBERT."""
     distance: Literal["mse", "cosine", "normalised_mse", "kl"] = "mse"
     teacher_layers: Literal["average", "nearest"] = "average"
     attention: bool = False  # adds TinyBERT's attention loss: a control, the paper mentions none
@@ -240,13 +253,16 @@ class MicroBERT(OwnShape):
     embd_weight: float = 1.0
     alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     gamma: float = 0.1
-    """Weight of the adversarial loss; small, because such terms tend to be unstable at 1 (not measured here)."""
+    """Weight of the adversarial loss; small, because such terms tend to be unstable at 1
+    (not measured here)."""
     temperature: Positive = 1.0
     discriminator_input: Literal["probabilities", "logits", "features"] = "probabilities"
-    """``features``: the last layer's [CLS], the student's after projection. Logits would give the scale away."""
+    """``features``: the last layer's [CLS], the student's after projection. Logits would
+    give the scale away."""
     discriminator_width: Count = 64
     discriminator_steps: Annotated[int, NOT_NEGATIVE] = 500
-    """At most one epoch and so many steps on the discriminator alone ("trained first"); 0 for none."""
+    """At most one epoch and so many steps on the discriminator alone ("trained
+    first"); 0 for none."""
     gan: Literal["non_saturating", "saturating", "least_squares"] = "non_saturating"
     experts: Count = 4
     expert_dropout: Annotated[
@@ -255,7 +271,8 @@ class MicroBERT(OwnShape):
     schedule: Literal["joint", "tinybert"] = "joint"
     """Tinybert: features first, for two thirds of the examples, then predictions."""
     tasks: Literal["each", "together"] = added_setting("each")
-    """``each``: one student a task. ``together``: one for all tasks of the run, its router really choosing by task."""
+    """``each``: one student a task. ``together``: one for all tasks of the run, its router really
+    choosing by task."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -342,7 +359,8 @@ class MicroBERT(OwnShape):
         return (*preparation, features_first, then)
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """The experts fused into one layer: what is scored has TinyBERT4's size. Of several tasks one for each."""
+        """The experts fused into one layer: what is scored has TinyBERT4's size. Of several
+        tasks one for each."""
         experts = cast(TaskExperts, student.model.classifier)
         names = experts.tasks if self.multitask else ("",)
         return {

@@ -1,21 +1,25 @@
-"""MiniLM (Wang et al. 2020, NeurIPS) and MiniLMv2 (Wang et al. 2021, Findings of ACL): self-attention relations.
+"""MiniLM (Wang et al. 2020, NeurIPS) and MiniLMv2 (Wang et al. 2021, Findings of ACL):
+self-attention relations.
 
-The papers': task-agnostic. On unlabelled text, the student's last layer imitates one layer of the un-tuned teacher;
-nothing else is compared, so width, depth and (version 2) the number of heads are free. Version 1: KL divergence of
-the attention distributions and of the value relation softmax(V V^T / sqrt(D)), teacher's last layer, equal heads.
-Version 2: query-query, key-key and value-value relations, all heads laid side by side and cut into the same number
-of relation heads on both sides. Afterwards the student is fine-tuned like any BERT: the labels are its only loss.
-As in public code: KL averaged over relation heads and real tokens of each sequence, then over sequences; relations of
-weight 1/3 each in version 2.
-Ours: no dropout in the student while it imitates, so that its relations are those it will have (a public code of
-version 2 leaves the student's dropout of 0.1 on, but for the relations themselves); the student begins as the teacher
-cut down to its shape, like the shared general start (at random where the shape does not fit into the teacher's), and
-sees the same text (the papers: random weights and 400,000 steps; ``start=random`` is theirs), so that it differs from
-the other rows by its objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths,
-as 48 does for BERT-base (64 for teachers of width 1024 or more); no teacher assistant for thin students. With version 1 a
-teacher of another number of heads is refused. The general stage's rate is the common one, 1e-3; with ``--recipe paper``
-the papers': 5e-4, in version 2 6e-4 for students up to 384 wide and 4e-4 for wider ones, with 1 % warm-up (4,000 of
-400,000 steps). These rates are at second hand: no code of the authors' gives them.
+The papers': task-agnostic. On unlabelled text, the student's last layer imitates one layer of the
+un-tuned teacher; nothing else is compared, so width, depth and (version 2) the number of heads are
+free. Version 1: KL divergence of the attention distributions and of the value relation softmax(V
+V^T / sqrt(D)), teacher's last layer, equal heads. Version 2: query-query, key-key and value-value
+relations, all heads laid side by side and cut into the same number of relation heads on both sides.
+Afterwards the student is fine-tuned like any BERT: the labels are its only loss.
+As in public code: KL averaged over relation heads and real tokens of each sequence, then over
+sequences; relations of weight 1/3 each in version 2.
+Ours: no dropout in the student while it imitates, so that its relations are those it will have (a
+public code of version 2 leaves the student's dropout of 0.1 on, but for the relations themselves);
+the student begins as the teacher cut down to its shape, like the shared general start (at random
+where the shape does not fit into the teacher's), and sees the same text (the papers: random weights
+and 400,000 steps; ``start=random`` is theirs), so that it differs from the other rows by its
+objective alone; ``relation_heads=0`` takes the largest number up to 48 that divides both widths, as
+48 does for BERT-base (64 for teachers of width 1024 or more); no teacher assistant for thin
+students. With version 1 a teacher of another number of heads is refused. The general stage's rate
+is the common one, 1e-3; with ``--recipe paper`` the papers': 5e-4, in version 2 6e-4 for students
+up to 384 wide and 4e-4 for wider ones, with 1 % warm-up (4,000 of 400,000 steps). These rates are
+at second hand: no code of the authors' gives them.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ MOST_RELATION_HEADS, MOST_OF_LARGE_TEACHERS = 48, 64
 
 @dataclass(frozen=True)
 class Relations(PretrainingStage):
-    """The general stage: relations of the student's last layer against those of one teacher layer."""
+    """The general stage: relations of the student's last layer against those of
+    one teacher layer."""
 
     shape: Shape
     start: str
@@ -81,8 +86,9 @@ class Relations(PretrainingStage):
 
 
 def relations(which: int, layers: Mapping[int, int], heads: int, weight: float) -> Term:
-    """KL of the relations of queries (``which`` 0), keys (1) or values (2), each [T, W] cut into so many heads. Version
-    2, equations 4 to 6 there; of values with the models' own heads also version 1."""
+    """KL of the relations of queries (``which`` 0), keys (1) or values (2), each [T, W] cut
+    into so many heads. Version 2, equations 4 to 6 there; of values with the models' own
+    heads also version 1."""
 
     def loss(pair: Pair[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
         return losses.relation_kl(pair.student[which], pair.teacher[which], heads, pair.layout)
@@ -134,7 +140,8 @@ class _RelationsThenLabels(OwnShape):
         return encoder_of(setup.artefacts[Relations.name])
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        # ours: one point of those that a public code of version 2 tries, 3, 5 or 10 epochs at 1e-5 to 4e-5
+        # ours: one point of those that a public code of version 2 tries, 3, 5 or 10 epochs at 1e-5
+        # to 4e-5
         return (Stage("finetune", {"hard": hard()}, paper={"epochs": 5.0, "learning_rate": 3e-5}),)
 
 
@@ -158,7 +165,8 @@ class MiniLMv2(_RelationsThenLabels):
     remark: ClassVar = "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
 
     relation_heads: int = 0
-    """0: the largest number up to 48 (64 for a teacher of width 1024 or more) that divides both widths."""
+    """0: the largest number up to 48 (64 for a teacher of width 1024 or more) that
+    divides both widths."""
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         widths = (self.hidden, teacher.hidden_size)

@@ -1,33 +1,39 @@
-"""MobileBERT, Sun et al. 2020 (ACL): MobileBERT-tiny of table 1 (15.1 M, 3.1 G FLOPs), distilled on the task.
+"""MobileBERT, Sun et al. 2020 (ACL): MobileBERT-tiny of table 1 (15.1 M, 3.1 G FLOPs),
+distilled on the task.
 
-The paper's: thin bottleneck blocks, 24 x 512 outside and 128 inside, two stacked feed-forward networks, trigram
-embeddings of 128, no LayerNorm, relu. With an inverted-bottleneck teacher of the same outer width and depth
-(IB-BERT): feature-map transfer and attention transfer, layer by layer, weighted as in the authors' code.
-MobileBERT itself is ``feedforward_networks=4:key_query=shared``; with ``start_from=google/mobilebert-uncased`` it begins as the
-authors released it.
-``pretraining`` is the paper's: an IB-BERT is pre-trained on the text with masked tokens, then taught layer by layer to
-the student, whose embeddings and masked-language head begin as the IB-BERT's: in one phase with the pre-training
-distillation (``auxiliary``, AKT), in a phase of its own before it (``joint``, JKT) or in one phase a layer
-(``progressive``, PKT: the current layer at three times the rate, earlier ones at 0.3, everything else held; 240 of 740
-thousand steps). Distillation over the vocabulary: half the masked tokens, half the IB-BERT's answers, no next
-sentences. The code's mean and variance terms, which compare with the wrong tensors there, are left out.
-Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end, from 1e-3, the rate of
-every general stage; AdamW with fresh moments for each phase; as many steps as the text gives. With ``--recipe paper``
-LAMB from 1.5e-3, optimiser and rate of the authors' command, with a rise over 2 % of a pre-training, 4 % of a joint
-transfer and 10 % of each layer's phase. That rate goes with the command's batch of 2048, which is the recipe's 32 here.
-The code keeps the moments from phase to phase and leaves their bias in; in a layer's phase its rate rises over 10 % and
-then falls to 0.9 of it only; it gives no joint phase. In a layer's phase its terms have their whole weights, in the code a
-24th of them (one over the number of layers): Adam hardly sees such a factor, clipping at norm 1 does. Attention dropout
-of 0.1 is on in the student while it is taught on text (the code builds the student without any dropout then). The
-IB-BERT's own pre-training has attention dropout of 0.1, as in the code, but not its hidden dropout of 0.1. Both heads
-over the vocabulary have gelu (the code: the student's has relu).
-Fine-tuning: by default the labels' loss at 0.5 and the tuned teacher's soft labels at 0.5, also after ``pretraining``.
-The paper fine-tunes on the labels alone: ``alpha=0``, so its row is ``mobilebert:alpha=0:pretraining=progressive``.
-``:-soft`` is not quite the same: it leaves the labels at 0.5, and clipping at norm 1 then cuts less.
-Ours: IB-BERT was never released and the tiny weights neither, so by default there is no pre-training and, with
-any other teacher, the transfer terms are absent (widths and layers do not match; a projection would be another method)
-and the row says so; weights start at random. With an IB-BERT teacher, transfer happens on the task, either with the
-predictions (``transfer=auxiliary``) or before them (``joint``).
+The paper's: thin bottleneck blocks, 24 x 512 outside and 128 inside, two stacked feed-forward
+networks, trigram embeddings of 128, no LayerNorm, relu. With an inverted-bottleneck teacher of the
+same outer width and depth (IB-BERT): feature-map transfer and attention transfer, layer by layer,
+weighted as in the authors' code. MobileBERT itself is ``feedforward_networks=4:key_query=shared``;
+with ``start_from=google/mobilebert-uncased`` it begins as the authors released it.
+``pretraining`` is the paper's: an IB-BERT is pre-trained on the text with masked tokens, then
+taught layer by layer to the student, whose embeddings and masked-language head begin as the
+IB-BERT's: in one phase with the pre-training distillation (``auxiliary``, AKT), in a phase of its
+own before it (``joint``, JKT) or in one phase a layer (``progressive``, PKT: the current layer at
+three times the rate, earlier ones at 0.3, everything else held; 240 of 740 thousand steps).
+Distillation over the vocabulary: half the masked tokens, half the IB-BERT's answers, no next
+sentences. The code's mean and variance terms, which compare with the wrong tensors there, are left
+out. Schedule on text: the rate rises over the first 10 % of each phase and falls to 0 at its end,
+from 1e-3, the rate of every general stage; AdamW with fresh moments for each phase; as many steps
+as the text gives. With ``--recipe paper`` LAMB from 1.5e-3, optimiser and rate of the authors'
+command, with a rise over 2 % of a pre-training, 4 % of a joint transfer and 10 % of each layer's
+phase. That rate goes with the command's batch of 2048, which is the recipe's 32 here. The code
+keeps the moments from phase to phase and leaves their bias in; in a layer's phase its rate rises
+over 10 % and then falls to 0.9 of it only; it gives no joint phase. In a layer's phase its terms
+have their whole weights, in the code a 24th of them (one over the number of layers): Adam hardly
+sees such a factor, clipping at norm 1 does. Attention dropout of 0.1 is on in the student while it
+is taught on text (the code builds the student without any dropout then). The IB-BERT's own
+pre-training has attention dropout of 0.1, as in the code, but not its hidden dropout of 0.1. Both
+heads over the vocabulary have gelu (the code: the student's has relu).
+Fine-tuning: by default the labels' loss at 0.5 and the tuned teacher's soft labels at 0.5, also
+after ``pretraining``. The paper fine-tunes on the labels alone: ``alpha=0``, so its row is
+``mobilebert:alpha=0:pretraining=progressive``. ``:-soft`` is not quite the same: it leaves the
+labels at 0.5, and clipping at norm 1 then cuts less.
+Ours: IB-BERT was never released and the tiny weights neither, so by default there is no
+pre-training and, with any other teacher, the transfer terms are absent (widths and layers do not
+match; a projection would be another method) and the row says so; weights start at random. With an
+IB-BERT teacher, transfer happens on the task, either with the predictions (``transfer=auxiliary``)
+or before them (``joint``).
 """
 
 from __future__ import annotations
@@ -88,14 +94,17 @@ class MobileBERT(Method):
     feedforward_networks: Count = 2
     embedding: Count = 128
     transfer: Literal["joint", "auxiliary"] = "joint"
-    """Of an IB-BERT teacher: a stage of its own first (JKT), or together with the predictions (AKT)."""
+    """Of an IB-BERT teacher: a stage of its own first (JKT), or together with the
+    predictions (AKT)."""
     alpha: Fraction = 0.5  # weight of the soft loss; the hard loss has 1 - alpha
     temperature: Positive = 1.0
     fmt_weight: float = 100.0
     att_weight: float = 1.0
-    """Both over the mean of all layers, as in the authors' code; in a layer's own phase over that layer alone."""
+    """Both over the mean of all layers, as in the authors' code; in a layer's own phase over
+    that layer alone."""
     key_query: Literal["own", "shared"] = added_setting("own")
-    """``own``: all of queries, keys and values from each layer's bottleneck (tiny); ``shared``: values from the wide states."""
+    """``own``: all of queries, keys and values from each layer's bottleneck (tiny); ``shared``:
+    values from the wide states."""
     pretraining: Literal["none", "auxiliary", "joint", "progressive"] = added_setting("none")
     """On text, from an IB-BERT that is itself pre-trained on it."""
     inverted: Count = added_setting(1024)
@@ -104,7 +113,8 @@ class MobileBERT(Method):
     norm: Literal["none", "layer"] = added_setting("none")
     """``layer``: LayerNorm and gelu in the place of a scale, a shift and relu: the row w/o OPT."""
     start_from: str = added_setting("")
-    """Pre-trained weights in the place of ours: a hub name or a folder, like google/mobilebert-uncased, the authors' MobileBERT."""
+    """Pre-trained weights in the place of ours: a hub name or a folder, like
+    google/mobilebert-uncased, the authors' MobileBERT."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,7 +150,8 @@ class MobileBERT(Method):
         return (Transfer(student, self.pretraining),)
 
     def fits(self, teacher: PretrainedConfig) -> bool:
-        """Whether the teacher is an inverted-bottleneck BERT that this student can imitate layer by layer."""
+        """Whether the teacher is an inverted-bottleneck BERT that this student can
+        imitate layer by layer."""
         theirs = (teacher.hidden_size, teacher.num_hidden_layers, teacher.num_attention_heads)
         return teacher.model_type == "mobilebert" and theirs == (
             self.hidden,
@@ -207,8 +218,9 @@ class MobileBERT(Method):
 def transfer_terms(
     layers: Sequence[int], feature_weight: float, attention_weight: float
 ) -> dict[str, Term]:
-    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2). Student and teacher are
-    equally wide, deep and many-headed, so each layer learns from the one of its own number."""
+    """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2).
+    Student and teacher are equally wide, deep and many-headed, so each layer learns from the one
+    of its own number."""
     same, states, attention = (
         {m: m for m in layers},
         losses.feature_map_transfer,
@@ -223,7 +235,8 @@ def transfer_terms(
 def classifier(
     setup: Setup, shape: Shape, inner: int, embedded: int, **form: Any
 ) -> MobileBertForSequenceClassification:
-    """A model of MobileBERT's family over the teacher's vocabulary, with trigram embeddings and a raw pooler."""
+    """A model of MobileBERT's family over the teacher's vocabulary, with trigram embeddings
+    and a raw pooler."""
     teacher = setup.teacher
     config = MobileBertConfig(
         vocab_size=teacher.vocab_size,
@@ -252,7 +265,8 @@ def fill(model: MobileBertForSequenceClassification, weights: Mapping[str, Tenso
 
 @dataclass(frozen=True)
 class GivenMobileBERT(GivenEncoder):
-    """A MobileBERT that somebody else pre-trained, by the names of transformers' ``MobileBertModel``, without a pooler."""
+    """A MobileBERT that somebody else pre-trained, by the names of transformers'
+    ``MobileBertModel``, without a pooler."""
 
     student: MobileBERT
 
@@ -276,7 +290,8 @@ class GivenMobileBERT(GivenEncoder):
 
 @dataclass(frozen=True)
 class InvertedBottleneck(PretrainingStage):
-    """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained on masked tokens."""
+    """IB-BERT: as wide outside as the student, wider inside, with LayerNorm and gelu; pre-trained
+    on masked tokens."""
 
     layers: int
     hidden: int

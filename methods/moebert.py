@@ -1,20 +1,25 @@
-"""MoEBERT, Zuo et al. 2022 (NAACL): every feed-forward block of the fine-tuned teacher becomes routed experts; table 1.
+"""MoEBERT, Zuo et al. 2022 (NAACL): every feed-forward block of the fine-tuned teacher becomes
+routed experts; table 1.
 
-The paper's: neurons ranked by importance |w1.dL/dw1 + w2.dL/dw2| summed over examples (equation 5); the top ones go
-to every expert, the rest is dealt round-robin; each expert has its own dropout, LayerNorm and residual; tokens are
-routed by a random hash of their id (``routing=hash``); layer and prediction losses weighted lambda beside the labels' loss.
-12 x 768 x 3072 gives four experts of 768 neurons, 512 of them shared.
-Ours, with the code's as a setting: importance from training examples (``importance_rows=validation``); shared neurons
-are one set of weights (``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD]
-positions in any mean (``padding=512``, of MNLI and QQP 128). The routing table is a saved buffer (there it comes from the global generator
-and is not in the checkpoint); lambda = 1 for all tasks (the paper searches 1 to 5).
-The code's other routings: ``balanced`` deals the tokens of the training examples by their frequency, each to the expert that
-has had the fewest; ``token`` and ``sentence`` have a linear gate without bias in each layer, over a token's state after attention
-or over the mean of its sequence's (without [PAD]), the likeliest expert, whose output is multiplied with its probability;
-``balance=`` is the weight of their balancing loss, summed over layers (ours: a gate begins as BERT's layers do; the greedy
-tables of ``balanced`` differ between layers only in the order of equals, and unseen tokens are dealt at random).
-With one sentence in a batch the code of ``sentence`` leaves the gate's probability out; ours always
-multiplies with it.
+The paper's: neurons ranked by importance |w1.dL/dw1 + w2.dL/dw2| summed over examples (equation 5);
+the top ones go to every expert, the rest is dealt round-robin; each expert has its own dropout,
+LayerNorm and residual; tokens are routed by a random hash of their id (``routing=hash``); layer and
+prediction losses weighted lambda beside the labels' loss. 12 x 768 x 3072 gives four experts of 768
+neurons, 512 of them shared.
+Ours, with the code's as a setting: importance from training examples
+(``importance_rows=validation``); shared neurons are one set of weights
+(``shared=copies``); the teacher in evaluation mode (``teacher_dropout=true``); no [PAD]
+positions in any mean (``padding=512``, of MNLI and QQP 128). The routing table is a saved
+buffer (there it comes from the global generator and is not in the checkpoint); lambda = 1
+for all tasks (the paper searches 1 to 5).
+The code's other routings: ``balanced`` deals the tokens of the training examples by their
+frequency, each to the expert that has had the fewest; ``token`` and ``sentence`` have a linear gate
+without bias in each layer, over a token's state after attention or over the mean of its sequence's
+(without [PAD]), the likeliest expert, whose output is multiplied with its probability; ``balance=``
+is the weight of their balancing loss, summed over layers (ours: a gate begins as BERT's layers do;
+the greedy tables of ``balanced`` differ between layers only in the order of equals, and unseen
+tokens are dealt at random). With one sentence in a batch the code of ``sentence`` leaves the gate's
+probability out; ours always multiplies with it.
 Teachers of RoBERTa, ELECTRA and MPNet have their own networks dealt in the same way. ModernBERT's
 networks are gated: a neuron is two rows of one matrix there, and equation 5 does not say what it is
 worth.
@@ -81,7 +86,8 @@ from methods.core.terms import HIDDEN, hard, layerwise, plain, soft
 
 @dataclass(frozen=True)
 class NeuronImportance(ComputedArtefact):
-    """Importance of every feed-forward neuron of the tuned teacher, from the first examples it is given: ``layer.<i>``, [F]."""
+    """Importance of every feed-forward neuron of the tuned teacher, from the first examples it is
+    given: ``layer.<i>``, [F]."""
 
     name: ClassVar = "neuron_importance"
     examples: int
@@ -98,10 +104,12 @@ class NeuronImportance(ComputedArtefact):
         }
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
-        """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases ignored (section 3.2).
+        """Sum of |w1_j . dL/dw1_j + w2_j . dL/dw2_j| over the first ``examples`` rows, biases
+        ignored (section 3.2).
 
-        For a linear layer, w . dL/dw of one example is the sum over its tokens of (output - bias) x gradient of
-        the output, and likewise input x gradient of the input: no pass per example is needed.
+        For a linear layer, w . dL/dw of one example is the sum over its tokens of (output -
+        bias) x gradient of the output, and likewise input x gradient of the input: no pass
+        per example is needed.
         """
         layers: Any = cast(Any, teacher).base_model.encoder.layer
         totals: dict[str, Tensor] = {}
@@ -143,7 +151,8 @@ class TokenCounts(ComputedArtefact):
 
 
 def balanced_routes(counts_V: Tensor, experts: int) -> Tensor:
-    """[V] experts: the most frequent tokens first, each to the expert that has had the fewest; ties and unseen tokens at random."""
+    """[V] experts: the most frequent tokens first, each to the expert that has had the fewest; ties
+    and unseen tokens at random."""
     route_V = torch.randint(experts, counts_V.shape)
     order_V = torch.randperm(len(counts_V))
     order_V = order_V[counts_V[order_V].argsort(descending=True, stable=True)]
@@ -167,8 +176,9 @@ class MoEBertConfig(BertConfig):
 
 
 class Experts(RoutedModule):
-    """One layer's feed-forward block: shared neurons for all tokens, own neurons for an expert's tokens. Stands in the
-    place of a BERT layer's ``output``; which expert a token meets is looked up by its id."""
+    """One layer's feed-forward block: shared neurons for all tokens, own neurons for an
+    expert's tokens. Stands in the place of a BERT layer's ``output``; which expert a token
+    meets is looked up by its id."""
 
     def __init__(self, config: MoEBertConfig, seen: TokensSeen) -> None:
         super().__init__()
@@ -210,7 +220,8 @@ class Experts(RoutedModule):
 
     @property
     def macs_per_token(self) -> int:  # type: ignore[override]
-        """Of one expert's own neurons, and of a gate of tokens; the shared neurons are linear layers and counted as such."""
+        """Of one expert's own neurons, and of a gate of tokens; the shared neurons are linear
+        layers and counted as such."""
         gate = 0 if self.gate_EW is None or self.of_sentences else self.gate_EW.numel()
         return 2 * self.own_in[0].numel() + gate
 
@@ -227,7 +238,8 @@ class Experts(RoutedModule):
         return (self.count - 1) * sum(p[0].numel() for p in routed)
 
     def forward(self, unused: Tensor, x_BTW: Tensor) -> Tensor:
-        """[..., W] states after attention -> [..., W]; tokens in the order of the ids last embedded."""
+        """[..., W] states after attention -> [..., W]; tokens in the order of the
+        ids last embedded."""
         x_NW = x_BTW.reshape(-1, x_BTW.size(-1))
         if self.gate_EW is None:
             rows_E, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
@@ -291,9 +303,9 @@ def ways(
 
 
 class TokensSeen:
-    """The ways of the running forward pass's tokens through every layer, by their ids: all at once, because an accelerator
-    is waited for to know how many each expert has. It is itself the hook of the embeddings that sees the ids: so a deep
-    copy of a model has one of its own."""
+    """The ways of the running forward pass's tokens through every layer, by their ids: all at once,
+    because an accelerator is waited for to know how many each expert has. It is itself the hook of
+    the embeddings that sees the ids: so a deep copy of a model has one of its own."""
 
     def __init__(self, pad: int = 0) -> None:
         self.layers: list[Experts] = []
@@ -310,8 +322,8 @@ class TokensSeen:
             self.routes = ways(expert_LN, self.layers[0].count)
 
     def sentence_means(self, x_NW: Tensor) -> tuple[Tensor, Tensor]:
-        """[S, W] means of the sequences' states, without those of [PAD], and [N] whose each token is. Packed sequences begin where
-        positions do."""
+        """[S, W] means of the sequences' states, without those of [PAD], and [N] whose each token
+        is. Packed sequences begin where positions do."""
         real_N1 = (self.ids.reshape(-1, 1) != self.pad).to(x_NW.dtype)
         parts = torch.cat([x_NW * real_N1, real_N1], 1)
         if self.positions is not None and len(self.ids) == 1:
@@ -374,7 +386,8 @@ class PackedExperts(WithExperts, PackedModel):
         )
 
     def observed(self) -> dict[str, Any]:
-        """How the tokens answered so far were routed: shares of each layer's experts, entropy, experts never met."""
+        """How the tokens answered so far were routed: shares of each layer's experts, entropy,
+        experts never met."""
         layers: Any = self.base_model.encoder.layer
         shares = [
             [count / max(1, sum(layer.output.load)) for count in layer.output.load]
@@ -431,17 +444,20 @@ class MoEBERT(Method):
     importance_examples: Count = 2048
     """So many examples, the first ones, give the importance; with augmentation variants count."""
     importance_rows: Literal["train", "validation"] = added_setting("train")
-    """``validation``: as the released pipeline, whose choice of neurons sees the development set and its labels; here
-    the first ``importance_examples`` examples of the first evaluation set."""
+    """``validation``: as the released pipeline, whose choice of neurons sees the development set
+    and its labels; here the first ``importance_examples`` examples of the first evaluation set."""
     shared: Literal["one", "copies"] = added_setting("one")
-    """``copies``: every expert has its own copy of the important neurons, which drift apart, as in the code."""
+    """``copies``: every expert has its own copy of the important neurons, which drift
+    apart, as in the code."""
     # whether the teacher's dropout is on, as in the code
     teacher_dropout: bool = added_setting(False)
     padding: Padding = added_setting(0)
-    """512 (the code's; 128 for MNLI and QQP): every sequence is filled with [PAD], and the layers' losses average over it."""
+    """512 (the code's; 128 for MNLI and QQP): every sequence is filled with [PAD], and the layers'
+    losses average over it."""
     distil_weight: float = 1.0  # the paper's lambda
     routing: Literal["hash", "balanced", "token", "sentence"] = added_setting("hash")
-    """Who decides which expert a token meets: tables of token ids, or a gate in each layer that reads states."""
+    """Who decides which expert a token meets: tables of token ids, or a gate in each layer
+    that reads states."""
     # weight of the gates' balancing loss
     balance: Annotated[float, NOT_NEGATIVE] = added_setting(0.0)
 
@@ -531,7 +547,8 @@ class MoEBERT(Method):
         return Student(model)
 
     def balancing(self, layers: int) -> Term:
-        """Over the tokens of the batch, or over its sequences, whose tokens have one gate; summed over layers."""
+        """Over the tokens of the batch, or over its sequences, whose tokens have one gate;
+        summed over layers."""
 
         def balance(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             each = [student.gates(m) for m in range(1, layers + 1)]
@@ -551,7 +568,8 @@ class MoEBERT(Method):
         }
         if self.gate and self.balance:
             terms["balance"] = self.balancing(setup.teacher.num_hidden_layers)
-        # Of table 7's lines for MRPC and QQP; their weight decay of 0 is not taken over, nor batches and lambdas.
+        # Of table 7's lines for MRPC and QQP; their weight decay of 0 is not taken over, nor
+        # batches and lambdas.
         paper = {"epochs": 5.0, "learning_rate": 3e-5, "warmup": 0.0}
         return (
             Stage(
@@ -566,7 +584,8 @@ class MoEBERT(Method):
 
 @torch.no_grad()
 def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor, shared: int) -> None:
-    """Deal the teacher's neurons, most important first: the top ones to all, the others one expert after another."""
+    """Deal the teacher's neurons, most important first: the top ones to all, the others one
+    expert after another."""
     own, top = experts.own_in.size(1), ranked[:shared]
     copied = top if experts.shared_in is None else top[:0]
     if experts.shared_in is not None:

@@ -1,6 +1,6 @@
-"""Single weights pruned while the pre-trained model is fine-tuned, Sanh, Wolf and Rush 2020 (NeurIPS,
-"Movement pruning: adaptive sparsity by fine-tuning", arXiv 2005.07683). Two rows: ``movement``, and
-``magnitude``, the older rule that they compare it with.
+"""Single weights pruned while the pre-trained model is fine-tuned, Sanh, Wolf and Rush 2020
+(NeurIPS, "Movement pruning: adaptive sparsity by fine-tuning", arXiv 2005.07683). Two rows:
+``movement``, and ``magnitude``, the older rule that they compare it with.
 
 The paper's: every weight matrix of the encoder is multiplied with a mask that keeps a share v of
 its entries, those of the highest score. ``magnitude`` scores an entry by its absolute value.
@@ -40,7 +40,8 @@ from methods.core.terms import hard, softened
 
 
 class Masked(nn.Linear):
-    """A linear layer of whose matrix the ``share`` of highest score is kept; the rest counts as 0. Scores are absolute values, or learned."""
+    """A linear layer of whose matrix the ``share`` of highest score is kept; the rest counts as 0.
+    Scores are absolute values, or learned."""
 
     share: float
     scores: nn.Parameter | None

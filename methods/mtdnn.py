@@ -1,17 +1,19 @@
-"""MT-DNN-KD, Liu et al. 2019 (arXiv 1904.09482): an ensemble of teachers taught to one model of all tasks.
+"""MT-DNN-KD, Liu et al. 2019 (arXiv 1904.09482): an ensemble of teachers taught to
+one model of all tasks.
 
-The paper's: one encoder shared by all tasks, a head for each; the soft targets of a task are the mean of its teachers'
-class probabilities, and the loss is the average of the labels' and the soft targets' cross-entropy (section 3). The
-student has the teacher's size: what is compressed is the ensemble, and the speed-up is 1.
-The authors' code differs: it adds the two losses and compares the student's *logits* with the given soft labels by
-squared error; ``loss=code`` does that.
-Ours: the ensemble's members are the same checkpoint tuned on one task with different seeds (the paper: multi-task
-models with different dropout, each tuned again); heads are linear for every task (the paper has an answer module of
-several steps for pairs); epochs visit the tasks' batches in proportion to their size, as theirs do, every batch of one
-task; the encoder begins as the un-tuned teacher. By the common recipe the optimiser is that of every row, with ``--recipe
-paper`` the paper's Adamax. Every task has its ensemble here; where the paper's task has none, it learns from the
-labels. Dropping a term leaves the other at its weight: "w/o distillation" has the labels at 0.5 (with ``loss=code``
-at 1).
+The paper's: one encoder shared by all tasks, a head for each; the soft targets of a task are the
+mean of its teachers' class probabilities, and the loss is the average of the labels' and the soft
+targets' cross-entropy (section 3). The student has the teacher's size: what is compressed is the
+ensemble, and the speed-up is 1. The authors' code differs: it adds the two losses and compares the
+student's *logits* with the given soft labels by squared error; ``loss=code`` does that.
+Ours: the ensemble's members are the same checkpoint tuned on one task with different seeds (the
+paper: multi-task models with different dropout, each tuned again); heads are linear for every task
+(the paper has an answer module of several steps for pairs); epochs visit the tasks' batches in
+proportion to their size, as theirs do, every batch of one task; the encoder begins as the un-tuned
+teacher. By the common recipe the optimiser is that of every row, with ``--recipe paper`` the
+paper's Adamax. Every task has its ensemble here; where the paper's task has none, it learns from
+the labels. Dropping a term leaves the other at its weight: "w/o distillation" has the labels at 0.5
+(with ``loss=code`` at 1).
 RoBERTa, ELECTRA and MPNet have a layer in their heads that is BERT's pooler: each task has its own.
 A ModernBERT is taken whole alone (``layers=0``): its layers differ in kind, so that the first of
 them are another network.

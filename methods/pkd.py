@@ -1,15 +1,18 @@
-"""Patient knowledge distillation (BERT-PKD), Sun et al. 2019 (EMNLP): PKD-Skip and PKD-Last of tables 1 and 2.
+"""Patient knowledge distillation (BERT-PKD), Sun et al. 2019 (EMNLP): PKD-Skip and
+PKD-Last of tables 1 and 2.
 
-The paper's: the first k layers, embeddings and pooler of the pre-trained teacher; soft labels and labels weighted
-alpha and 1 - alpha; [CLS] of every student layer but the last against chosen teacher layers (Skip: 2, 4, 6, 8, 10
-for 6 of 12; Last: 7 to 11), normalised to length 1.
-As in the authors' code: means over B*C and over the width, so alpha, beta and T are those of its grids.
-Ours: shuffled batches and a live teacher pass (the code stores the teacher's outputs in order and never shuffles);
-single precision (the code casts the patience loss to half); AdamW and one clip over all gradients (there Adam without
-bias correction and a clip for each tensor: ``distil.optimizer=bertadam:distil.clip=1000``); alpha, beta and T are one
-setting of the authors' grid for all tasks (their SST-2 optimum) instead of a search for each. k = 3 and 4 follow the same
-maps (4, 8 and 3, 6, 9); the authors' 3-layer runs use Last. Dropping a term leaves the others at their weights: "w/o soft"
-has the labels at 0.5.
+The paper's: the first k layers, embeddings and pooler of the pre-trained teacher; soft labels and
+labels weighted alpha and 1 - alpha; [CLS] of every student layer but the last against chosen
+teacher layers (Skip: 2, 4, 6, 8, 10 for 6 of 12; Last: 7 to 11), normalised to length 1.
+As in the authors' code: means over B*C and over the width, so alpha, beta and T
+are those of its grids.
+Ours: shuffled batches and a live teacher pass (the code stores the teacher's outputs in order and
+never shuffles); single precision (the code casts the patience loss to half); AdamW and one clip
+over all gradients (there Adam without bias correction and a clip for each tensor:
+``distil.optimizer=bertadam:distil.clip=1000``); alpha, beta and T are one setting of the authors'
+grid for all tasks (their SST-2 optimum) instead of a search for each. k = 3 and 4 follow the same
+maps (4, 8 and 3, 6, 9); the authors' 3-layer runs use Last. Dropping a term leaves the others at
+their weights: "w/o soft" has the labels at 0.5.
 """
 
 from __future__ import annotations

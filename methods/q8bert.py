@@ -1,14 +1,17 @@
-"""Q8BERT, Zafrir et al. 2019 ("Q8BERT: quantized 8bit BERT", EMC2 at NeurIPS, arXiv 1910.06188): quantization-aware fine-tuning.
+"""Q8BERT, Zafrir et al. 2019 ("Q8BERT: quantized 8bit BERT", EMC2 at NeurIPS, arXiv 1910.06188):
+quantization-aware fine-tuning.
 
-The paper's: the pre-trained model is fine-tuned on the labels while every linear layer and embedding computes with weights of 8 bits
-(symmetric, by the largest absolute weight) and linear layers with activations of 8 bits; gradients pass the rounding unchanged.
-Softmax, LayerNorm and gelu are not rounded.
-Ours, where the code is another: activations are rounded by the largest number of each token, theirs by a moving average over batches
-that stays fixed afterwards; each row of an embedding has its own scale, theirs one for the matrix. By default their code also rounds
-what every linear layer gives; which layers of a model do is in a configuration that we have not seen: here queries, keys and values.
-Of RoBERTa, ELECTRA and MPNet the same parts are rounded, MPNet's bias of relative positions as an
-embedding of 32 rows. ModernBERT has queries, keys and values in one matrix, which would share a
-scale. ``weight_bits`` below 8 is Q8BERT with fewer bits: the paper has 8.
+The paper's: the pre-trained model is fine-tuned on the labels while every linear layer and
+embedding computes with weights of 8 bits (symmetric, by the largest absolute weight) and linear
+layers with activations of 8 bits; gradients pass the rounding unchanged. Softmax, LayerNorm and
+gelu are not rounded.
+Ours, where the code is another: activations are rounded by the largest number of each token, theirs
+by a moving average over batches that stays fixed afterwards; each row of an embedding has its own
+scale, theirs one for the matrix. By default their code also rounds what every linear layer gives;
+which layers of a model do is in a configuration that we have not seen: here queries, keys and
+values. Of RoBERTa, ELECTRA and MPNet the same parts are rounded, MPNet's bias of relative positions
+as an embedding of 32 rows. ModernBERT has queries, keys and values in one matrix, which would share
+a scale. ``weight_bits`` below 8 is Q8BERT with fewer bits: the paper has 8.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ from methods.core.settings import Positive
 from methods.core.terms import HIDDEN, SCORES, hard, layerwise, plain, soft, with_layout
 
 SPAN_PLACES = 384
-"""Places of a sequence in the authors' code for questions: it fills every sequence up to so many."""
+"""Places of a sequence in the authors' code for questions: it fills every
+sequence up to so many."""
 
 
 def mean_cross_entropy(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
@@ -59,7 +60,8 @@ def mean_cross_entropy(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
 
 
 def span_cross_entropy(student_2BL: Tensor, teacher_2BL: Tensor) -> Tensor:
-    """-p_teacher * log p_student of the start and of the end of a span, each a mean over B*384, added."""
+    """-p_teacher * log p_student of the start and of the end of a span, each a mean
+    over B*384, added."""
     # the batch mean is over 2 B rows, starts and ends: half of what the two sides add up to
     summed = 2 * losses.soft_cross_entropy_batchmean(student_2BL, teacher_2BL)
     return summed / SPAN_PLACES
@@ -85,7 +87,8 @@ class TernaryBERT(Method):
     # absolute value at which weights, and activations that are rounded, are cut
     clip: Positive = 2.5
     prediction: Literal["soft", "labels"] = "soft"
-    """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1."""
+    """``soft``: the teacher's predictions; ``labels``: cross-entropy with the
+    labels, of weight 1."""
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         require_layers(teacher, self.name)

@@ -1,17 +1,19 @@
 """BERT-of-Theseus, Xu et al. 2020 (EMNLP): progressive module replacing.
 
-The paper's: each module of the tuned teacher (two layers of 12) has a successor of one layer, begun as a copy of
-the teacher's first layers. In training every module is, for the whole batch, its successor with probability p and
-the teacher's own layers otherwise; p rises linearly from its first value to 1, and the rest of the training goes
-on with successors alone. Only successors learn: embeddings, pooler and classifier stay the teacher's. The labels
-are the only loss.
-As in the authors' code: one draw per module and batch; dropout is on in the teacher's layers too while they stand in.
-Ours: the replacing rate reaches 1 at a share of the training (``until``) and not at a number of steps, so that the
-same setting means the same on every task size; the last checkpoint is kept, where the authors look at the
-development set every 50 steps and keep the best; the norm that is clipped is that of what learns (there of all
-parameters, the frozen ones included); one rate and one ``until`` for every task, where they searched.
-``schedule=constant`` is their other form: p stays until ``until``, then becomes 1. "w/o replacing" has successors alone
-from the first step, embeddings, pooler and classifier held as in the row itself.
+The paper's: each module of the tuned teacher (two layers of 12) has a successor of one layer, begun
+as a copy of the teacher's first layers. In training every module is, for the whole batch, its
+successor with probability p and the teacher's own layers otherwise; p rises linearly from its first
+value to 1, and the rest of the training goes on with successors alone. Only successors learn:
+embeddings, pooler and classifier stay the teacher's. The labels are the only loss.
+As in the authors' code: one draw per module and batch; dropout is on in the teacher's layers too
+while they stand in.
+Ours: the replacing rate reaches 1 at a share of the training (``until``) and not at a number of
+steps, so that the same setting means the same on every task size; the last checkpoint is kept,
+where the authors look at the development set every 50 steps and keep the best; the norm that is
+clipped is that of what learns (there of all parameters, the frozen ones included); one rate and one
+``until`` for every task, where they searched. ``schedule=constant`` is their other form: p stays
+until ``until``, then becomes 1. "w/o replacing" has successors alone from the first step,
+embeddings, pooler and classifier held as in the row itself.
 """
 
 from __future__ import annotations
@@ -32,14 +34,16 @@ from methods.core.terms import hard
 
 
 class Replacing(DrawnLayers):
-    """The successor, with the teacher's layers beside it for as long as it trains. ``rate`` is the probability of a successor."""
+    """The successor, with the teacher's layers beside it for as long as it trains. ``rate`` is the
+    probability of a successor."""
 
     def __init__(
         self, successor: BertForSequenceClassification, predecessors: Sequence[nn.ModuleList]
     ) -> None:
         super().__init__(successor, nn.ModuleList(predecessors), sum(map(len, predecessors)))
         self.rate = 1.0
-        # what a family's layers share, like MPNet's relative positions, is held too: the teacher's layers read it
+        # what a family's layers share, like MPNet's relative positions, is held too: the teacher's
+        # layers read it
         self.requires_grad_(False)
         cast(Any, successor).base_model.encoder.layer.requires_grad_(True)
 
@@ -112,8 +116,9 @@ class Theseus(Method):
         def replace_more(model: nn.Module, progress: float) -> None:
             model.rate = self.replacing_rate(progress)  # type: ignore[assignment]
 
-        # The authors searched 1e-5 and 2e-5; no warm-up. 15 epochs are their README's example for MRPC, which they
-        # advise against for reproducing their numbers; what they found for each task is not known to us.
+        # The authors searched 1e-5 and 2e-5; no warm-up. 15 epochs are their README's example for
+        # MRPC, which they advise against for reproducing their numbers; what they found for each
+        # task is not known to us.
         paper = {"epochs": 15.0, "learning_rate": 2e-5, "warmup": 0.0, "weight_decay": 0.0}
         return (Stage("replace", {"hard": hard()}, on_step_begin=replace_more, paper=paper),)
 

@@ -1,23 +1,27 @@
-"""TinyBERT, Jiao et al. 2020 (Findings of EMNLP): rows TinyBERT4 of tables 1 to 4, task distillation.
+"""TinyBERT, Jiao et al. 2020 (Findings of EMNLP): rows TinyBERT4 of tables 1 to
+4, task distillation.
 
-The paper's: two stages. First the embedding, every layer's hidden states (through a learned projection to
-the teacher's width) and attention scores before the softmax are matched by mean squared error; then the
-teacher's predictions by soft cross-entropy. Uniform layer map, all weights 1, no label loss.
-As in the authors' code: one projection shared by the embedding and all layers; prediction loss averaged over
-B*C; scores, not probabilities.
-Ours, where the code is another: ``head=relu``, ``teacher_dropout=true`` and ``padding=128`` are the code's. No [PAD]
-positions in any mean (the code averages over them, so its balance of the losses depends on the padding length); the last
-checkpoint, every batch, AdamW and one clip over all gradients (the code keeps the second stage's best development
-checkpoint, skips incomplete batches, and has BertAdam: ``optimizer=bertadam`` of a stage);
-the standard BERT head, dropout before it (the
-code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in evaluation mode (the
-code leaves its dropout on); STS-B learns from the teacher's score, as the paper's numbers did; augmentation is an
-option of the run (``--augment masked``), the same for every row; TinyBERT6 is ``layers=6:hidden=768:ffn=3072``; the
-general stage is the shared general start (hidden states only, begun as the teacher cut down; the paper's matches attention
-too and begins at random), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4,
-as BERT's pre-training has it (the code's default is 5e-5). Teacher depths that do not divide by the student's
-follow the nearest-layer rule. The ablations, and ``map=`` of table 4, leave the general start as it is. "w/o Pred" has the
-labels' cross-entropy on the examples that the run trains on; the paper's has it on the original examples, where it augments.
+The paper's: two stages. First the embedding, every layer's hidden states (through a learned
+projection to the teacher's width) and attention scores before the softmax are matched by mean
+squared error; then the teacher's predictions by soft cross-entropy. Uniform layer map, all
+weights 1, no label loss.
+As in the authors' code: one projection shared by the embedding and all layers; prediction loss
+averaged over B*C; scores, not probabilities.
+Ours, where the code is another: ``head=relu``, ``teacher_dropout=true`` and ``padding=128`` are the
+code's. No [PAD] positions in any mean (the code averages over them, so its balance of the losses
+depends on the padding length); the last checkpoint, every batch, AdamW and one clip over all
+gradients (the code keeps the second stage's best development checkpoint, skips incomplete batches,
+and has BertAdam: ``optimizer=bertadam`` of a stage); the standard BERT head, dropout before it (the
+code's relu head would corrupt a teacher that was fine-tuned with the usual one); the teacher in
+evaluation mode (the code leaves its dropout on); STS-B learns from the teacher's score, as the
+paper's numbers did; augmentation is an option of the run (``--augment masked``), the same for every
+row; TinyBERT6 is ``layers=6:hidden=768:ffn=3072``; the general stage is the shared general start
+(hidden states only, begun as the teacher cut down; the paper's matches attention too and begins at
+random), at the common rate of 1e-3, with ``--recipe paper`` at 1e-4, as BERT's pre-training has it
+(the code's default is 5e-5). Teacher depths that do not divide by the student's follow the
+nearest-layer rule. The ablations, and ``map=`` of table 4, leave the general start as it is. "w/o
+Pred" has the labels' cross-entropy on the examples that the run trains on; the paper's has it on
+the original examples, where it augments.
 """
 
 from __future__ import annotations
@@ -47,14 +51,16 @@ from methods.core.terms import HIDDEN, SCORES, Pair, hard, layerwise, soft, with
 
 
 class ReluBertConfig(BertConfig):
-    """A BERT's configuration under a name of its own: without it transformers would open the model as a plain BERT."""
+    """A BERT's configuration under a name of its own: without it transformers would open the
+    model as a plain BERT."""
 
     model_type = "tinybert_relu"
 
 
 @opened_by_transformers
 class ReluBertForSequenceClassification(BertForSequenceClassification):
-    """The head of the authors' code: the classification layer reads relu(pooled), without dropout."""
+    """The head of the authors' code: the classification layer reads
+    relu(pooled), without dropout."""
 
     config_class = ReluBertConfig
 
@@ -84,12 +90,15 @@ class TinyBERT(OwnShape):
     # whether the teacher's dropout is on, as the code leaves it
     teacher_dropout: bool = added_setting(False)
     padding: Padding = added_setting(0)
-    """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence with [PAD], averages over it."""
+    """128 (the code's; the paper: 64 for single sentences): the first stage fills every sequence
+    with [PAD], averages over it."""
     prediction: Literal["soft", "labels"] = "soft"
-    """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1: the row "w/o Pred"."""
+    """``soft``: the teacher's predictions; ``labels``: cross-entropy with the labels, of weight 1:
+    the row "w/o Pred"."""
 
     map: Literal["uniform", "top", "bottom"] = added_setting("uniform")
-    """The teacher's layers that the encoder learns from, table 4: evenly spread, the last or the first ones."""
+    """The teacher's layers that the encoder learns from, table 4: evenly spread, the last
+    or the first ones."""
 
     def layer_map(self, teacher: PretrainedConfig) -> dict[int, int]:
         """Student layer -> teacher layer, 1-based."""
@@ -165,8 +174,9 @@ class TinyBERT(OwnShape):
 
 
 def hidden_states(layers: Mapping[int, int]) -> Term:
-    """Squared difference of [T, W] states, the student's projected to the teacher's width; summed over layers. Equation
-    9, and equation 8 for ``{0: 0}``, the embedding output. One projection, ``aux["projection"]``, serves all."""
+    """Squared difference of [T, W] states, the student's projected to the teacher's width; summed
+    over layers. Equation 9, and equation 8 for ``{0: 0}``, the embedding output. One projection,
+    ``aux["projection"]``, serves all."""
 
     def loss(pair: Pair[Tensor]) -> Tensor:
         return losses.hidden_mse_tokenmean(pair.aux["projection"](pair.student), pair.teacher)

@@ -15,10 +15,10 @@ from bench.record.cell import ONNX_INT8, PLUS_INT8, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
-from bench.report import groups
-from bench.report.comparison import mean_of_rows
-from bench.report.groups import KEPT, ReportGroup
+from bench.report import score_column
+from bench.report.means import mean_of_rows
 from bench.report.speed import conditions_of
+from bench.report.study import KEPT, Study
 from bench.report.table import (
     DASH,
     INTERVAL,
@@ -31,6 +31,7 @@ from bench.report.table import (
     number,
 )
 from bench.report.tables.absolute_errors import absolute_error, in_units
+from bench.report.tables.by_class import f1_by_class
 from bench.report.tables.parts import counted, if_busy
 from bench.stats.form import SCORE
 from bench.stats.metrics import label_of, metric_of
@@ -44,6 +45,8 @@ BORDERLINE = 0.5
 """Points of retention: a row whose interval ends nearer to the bound is called borderline, because
 other examples or another seed could decide otherwise."""
 MILLISECONDS: Fields = {" p50": "value", " p95": "high"}
+F1_TITLE = "F1 of "
+"""What the title of a class's F1 begins with."""
 BUSY_TITLE = "busy cores"
 """Title of the column of cores that other processes used while models were timed."""
 RUNTIMES = {"sdpa": "torch", "onnx": "ONNX Runtime", OWN_RUNTIME: OWN_RUNTIME}
@@ -96,18 +99,25 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
     """
     if choice.chosen is None:
         return None
+    # the cheapest row that keeps enough, or the one of the highest mean
     least = choice.limits.get(RETAINED, 100 * KEPT)
     kept = [row for row in choice.candidates if (row.retained_low or 0.0) >= least]
     row = min(kept, key=cheapness) if kept else choice.chosen
-    called = tried[row.label].called if row.label in tried else choice.group.called(row.label)
-    sentences = [
-        f"{called} {_keeps(choice, row, bool(kept), least)}"
-        f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
-    ]
+
+    # the sentence: its name, what it keeps, what it costs, and what distilling would change
+    called = choice.group.called(row.label)
+    if row.label in tried:
+        called = tried[row.label].called
+    keeps = _keeps(choice, row, bool(kept), least)
+    distilling = _of_distilling(choice, row, tried, examples)
+    sentences = [f"{called} {keeps}{_costs(choice, row)}; {distilling}."]
+
+    # what speaks against it, and how little one seed says
     sentences += [f"Suspect: {what}." for what in row.suspect]
-    if choice.no_verdict:
-        is_one_seed = choice.no_verdict == groups.ONE_SEED
-        sentences.append(ONE_SEED if is_one_seed else choice.no_verdict)
+    if choice.no_verdict == score_column.ONE_SEED:
+        sentences.append(ONE_SEED)
+    elif choice.no_verdict:
+        sentences.append(choice.no_verdict)
     return Answer(row, bool(kept), least, " ".join(sentences))
 
 
@@ -171,13 +181,16 @@ def _of_distilling(
     choice: Choice, row: Candidate, tried: Mapping[str, Tried], examples: int
 ) -> str:
     """What the best distilled row would change."""
-    distilled = [
-        each for each in choice.candidates if each.label in tried and tried[each.label].distils
-    ]
+    distilled = []
+    for each in choice.candidates:
+        if each.label in tried and tried[each.label].distils:
+            distilled.append(each)
     if row in distilled:
         return _of_quantising(choice, row)
     if not distilled:
         return "no distilled row is within the limits and sound"
+
+    # the best of them, and its difference to the row
     best = distilled[0]
     name = choice.group.called(best.label)
     gap = best.score - row.score
@@ -189,6 +202,8 @@ def _of_distilling(
     # a class that it never predicts may be all of the difference
     fault = "".join(f"; {what}" for what in best.suspect)
     figures = f"{name} {gap:+.1f} points, {interval}{fault}"
+
+    # what the interval shows
     if choice.no_verdict and (low > 0 or high < 0):
         seen = f"({name}, {interval}{fault})"
         return f"the best distilled row differs by {gap:+.1f} points {seen}"
@@ -255,12 +270,12 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
     return Table("Sheet", columns, lines, file="sheet")
 
 
-def name_of(group: ReportGroup, label: str) -> str:
+def name_of(group: Study, label: str) -> str:
     """The name of a row in what a program reads: as it is typed, or the one that it was given."""
     return group.names.get(label, label)
 
 
-def busy_titles(table: Table, group: ReportGroup) -> Table:
+def busy_titles(table: Table, group: Study) -> Table:
     """The sheet for a person: titles of times say it where the machine was busy."""
     columns = []
     for column in table.columns:
@@ -270,15 +285,26 @@ def busy_titles(table: Table, group: ReportGroup) -> Table:
     return replace(table, columns=columns)
 
 
-def with_busy_cores(table: Table, session: SpeedRecord) -> Table:
-    """The sheet for a program: with a column of the cores that other processes used meanwhile.
+def for_programs(table: Table, group: Study, session: SpeedRecord) -> Table:
+    """The sheet with what a page says elsewhere: F1 of each class, and the cores that other
+    processes used meanwhile, which are 0 on an idle machine and empty where nobody could count
+    them."""
+    # F1 of classes, of rows whose answers are stored
+    columns = list(table.columns)
+    cells = {line.row: list(line.cells) for line in table.lines}
+    for by_class in f1_by_class(group):
+        columns += [Column(f"{F1_TITLE}{column.title}") for column in by_class.columns[1:]]
+        known = {line.label: line.cells for line in by_class.lines}
+        absent = [TableCell(DASH)] * (len(by_class.columns) - 1)
+        for row, own in cells.items():
+            own += known.get(row or "", absent)
 
-    It is 0 on an idle machine, and empty where nobody could count them.
-    """
+    # the work of others, which is one number for all rows
     cores = session.env.get("busy_cores")
-    cell = number(float(cores)) if isinstance(cores, int | float) else TableCell(DASH)
-    lines = [replace(line, cells=[*line.cells, cell]) for line in table.lines]
-    return replace(table, columns=[*table.columns, Column(BUSY_TITLE)], lines=lines)
+    busy = number(float(cores)) if isinstance(cores, int | float) else TableCell(DASH)
+    columns.append(Column(BUSY_TITLE))
+    lines = [replace(line, cells=[*cells[line.row], busy]) for line in table.lines]
+    return replace(table, columns=columns, lines=lines)
 
 
 def _best_first(choice: Choice) -> list[str]:
@@ -293,7 +319,7 @@ def _best_first(choice: Choice) -> list[str]:
     return sorted(means, key=lambda label: -round(means[label], EXACT))
 
 
-def _metrics(group: ReportGroup) -> list[str]:
+def _metrics(group: Study) -> list[str]:
     """The metrics of the task, the one that decides first; R2 has a column of its own."""
     scored = next(record for record in group.records if record.scores)
     return [name for name in next(iter(scored.scores.values())) if label_of(name) != R2_TITLE]

@@ -96,7 +96,8 @@ def _notes(session: SpeedRecord) -> list[str]:
     machine = session.env.get("processor")
     first = next(iter(conditions_of(session)), None)
     notes = [
-        "the first score has a 95 % interval: over examples, and over seeds where there are several",
+        "the first score has a 95 % interval: over examples, and over seeds where there are "
+        "several",
         "changed: predictions that are not the teacher's",
         f"p50 and p95: the median and the {100 * SHARE:.0f} % quantile of one call",
         "a row in 8 bits is timed in ONNX Runtime",

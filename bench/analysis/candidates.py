@@ -14,20 +14,21 @@ from bench.record.cell import LINEAR_IN_8_BITS, LINEAR_ONLY, PLUS_INT8, TEACHER
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Sizes
 from bench.record.store import Store
-from bench.report.comparison import NOT_SIGNIFICANT, mean_of_rows
+from bench.report.comparison import NOT_SIGNIFICANT
 from bench.report.frame import teachers_of
-from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.resampled import (
+from bench.report.means import mean_of_rows
+from bench.report.resampled import Resampled, resampled
+from bench.report.retained_scores import Share, ends_of, mean_share, recorded_teachers, share_of
+from bench.report.score_column import ScoreColumn
+from bench.report.stored_answers import (
     Faults,
-    Resampled,
     Stored,
     faults_of,
     faults_of_all,
-    resampled,
     seeds_in_words,
     stored_answers,
 )
-from bench.report.tables.retention import Share, ends_of, mean_share, recorded_teachers, share_of
+from bench.report.study import Study
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
@@ -92,7 +93,7 @@ class Evidence:
         unsound: the columns in which the teacher has no sound score above 0.
     """
 
-    group: ReportGroup
+    group: Study
     columns: tuple[ScoreColumn, ...]
     stored: Stored
     faults: Faults
@@ -128,7 +129,7 @@ class Judged:
         return self.row is not None and not self.over and not self.fault
 
 
-def evidence_of(group: ReportGroup, columns: Sequence[ScoreColumn], store: Store) -> Evidence:
+def evidence_of(group: Study, columns: Sequence[ScoreColumn], store: Store) -> Evidence:
     stored = stored_answers(group, store)
     faults = faults_of(group, stored)
     unsound = [
@@ -178,9 +179,9 @@ def _candidate(evidence: Evidence, label: str) -> Candidate:
         label=label,
         score=score,
         parameters=max((s.parameters / 1e6 for s in models), default=None),
-        megabytes=megabytes_of(models, group.speed_backend, in_8_bits),
+        megabytes=megabytes_of(models, group.speed.backend, in_8_bits),
         flops=max((s.flops / 1e9 for s in models), default=None),
-        latency=group.latencies.get(label),
+        latency=group.speed.latencies.get(label),
         retained=retained,
         retained_low=low,
         retained_high=high,
@@ -253,11 +254,11 @@ def _fault(evidence: Evidence, label: str) -> str:
     group = evidence.group
     if any(record.point == LINEAR_IN_8_BITS for record in group.records_of(label)):
         return f"{LINEAR_ONLY}; run it again"
-    mute = [
-        c.name
-        for c in evidence.columns
-        if not all(record.key in evidence.stored for record in group.finished(label, c))
-    ]
+    mute = []
+    for column in evidence.columns:
+        records = group.finished(label, column)
+        if not all(record.key in evidence.stored for record in records):
+            mute.append(column.name)
     if mute:
         return f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
     wrong: list[str] = []
@@ -294,7 +295,7 @@ def _partly_suspect(evidence: Evidence, label: str) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _why_absent(group: ReportGroup, label: str) -> str:
+def _why_absent(group: Study, label: str) -> str:
     """Why a finished row has no score, behind a semicolon; "" where it is not finished."""
     is_lost = any(r.status == "ok" and not r.scores for r in group.records_of(label))
     return f"; {NO_ANSWERS}" if is_lost else ""

@@ -18,9 +18,10 @@ from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.comparison import columns_of_noise
-from bench.report.groups import ReportGroup, ScoreColumn, groups
 from bench.report.render import github
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study
 from bench.report.tables.for_paper import name_in_paper
 from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
@@ -118,8 +119,12 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     Raises:
         InputError: no records, or a mapping to a row that is not there.
     """
+    # a report's mean leaves columns of noise out
+    has_averages = any(is_average(column) for sheet in sheets for column in sheet.columns)
+    reads = Reads.TEACHER if has_averages else Reads.NOTHING
     store = Store(results)
-    tables = groups(store.records())
+    folder = Folder(store, list(store.records()))
+    tables = [study_of(group, folder, reads=reads) for group in groups(folder.records)]
     if not tables:
         raise InputError(f"no records in {results}")
     # a paper's number never agrees with generated sample data by chance: real examples where there
@@ -127,12 +132,6 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     real = [group for group in tables if group.facts.source != SAMPLE]
     tables = real or tables
     names = _row_names(tables, rows, results)
-
-    # a report's mean leaves columns of noise out
-    has_averages = any(is_average(column) for sheet in sheets for column in sheet.columns)
-    if has_averages:
-        for group in tables:
-            group.left_out_of_means = columns_of_noise(group, store)
 
     differences = _columns_of_differences(sheets)
     checked: list[Checked] = []
@@ -153,7 +152,7 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     return checked
 
 
-def _row_names(tables: Sequence[ReportGroup], rows: Sequence[str], results: Path) -> RowNames:
+def _row_names(tables: Sequence[Study], rows: Sequence[str], results: Path) -> RowNames:
     """The names of all rows.
 
     Args:
@@ -230,7 +229,7 @@ def _is_of_task(column: ScoreColumn, tasks: Collection[str]) -> bool:
     return plain_task(column.title) in tasks or plain_task(column.task) in tasks
 
 
-def _scores(tables: Sequence[ReportGroup], label: str, title: str) -> Iterator[Measured]:
+def _scores(tables: Sequence[Study], label: str, title: str) -> Iterator[Measured]:
     """The numbers that may stand in a column of this title: any metric of the task that the title
     does not exclude."""
     tasks = {plain_task(title), plain_task(METRIC_NAMES.sub("", title))}
@@ -263,7 +262,7 @@ def _fitting_metrics(metrics: Sequence[str], named: str) -> Sequence[str]:
     return [metric for metric in metrics if label_of(metric).lower().split()[-1] == last]
 
 
-def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
+def _means(tables: Sequence[Study], label: str, tasks: Collection[str]) -> Iterator[Measured]:
     """The means over just these tasks, and over those of them that a report averages: a mean of
     other tasks says nothing about the printed one."""
     for group in tables:

@@ -20,10 +20,13 @@ from bench.request.recorded import Recorded
 
 def table(choice: Choice) -> Table:
     """The candidates, best first, with their costs and their differences to the best."""
+    # the score: of one column that, of several their mean
     group = choice.group
-    lines = [_line(choice, row) for row in choice.candidates]
-    columns = choice.columns
-    mean = columns[0].title if len(columns) == 1 else f"mean of {counted(len(columns), 'column')}"
+    mean = choice.columns[0].title
+    if len(choice.columns) > 1:
+        mean = f"mean of {counted(len(choice.columns), 'column')}"
+
+    # the titles, and a line for each candidate
     titles = [
         "System",
         "Params (M)",
@@ -38,21 +41,28 @@ def table(choice: Choice) -> Table:
         titles.append("difference to the highest mean")
     else:
         titles += ["best with probability", "difference to the best", "p", "verdict", WITHIN]
+    lines = [_line(choice, row) for row in choice.candidates]
     return Table("Choice", [Column(title) for title in titles], lines)
 
 
 def _line(choice: Choice, row: Candidate) -> Line:
     """A candidate as a line of the table."""
+    # what it costs, what it keeps, and its score
     costs = [number(getattr(row, name), ".2f") for name in LIMITS if name != RETAINED]
     kept = number(row.retained, ".1f", low=row.retained_low, high=row.retained_high)
+    cells = [*costs, kept, number(row.changed), number(row.score)]
+
+    # its difference to the best one, which has none to itself
     best = choice.candidates[0]
     gap = TableCell("")
     if row is not best:
         gap = number(row.score - best.score, "+.1f", low=row.low, high=row.high)
-    cells = [*costs, kept, number(row.changed), number(row.score)]
+
     # without verdicts there is neither a probability nor a test
     if row.probability is None or row.p is None:
         return line_of(choice.group, row.label, [*cells, gap])
+
+    # how surely it is the best, or the test of its difference
     chance = number(100 * row.probability, ".0f", " %")
     test = [TableCell(""), TableCell("best"), TableCell("")]
     if row is not best:
@@ -64,14 +74,18 @@ def _line(choice: Choice, row: Candidate) -> Line:
 
 def in_words(choice: Choice) -> list[str]:
     """The answer in sentences."""
+    # what a reader should know of the table
     group = choice.group
     lines = [line.replace("*", "") for line in warnings(group)]
     if group.left_out_of_means:
         lines.append(left_out_of_means(group))
+
+    # the answer, what the limits leave out, and how the model is had
     lines += _chosen(choice)
     lines += bound_lines(choice)
     lines += [f"To take it away: {command}" for command in choice.export]
-    if said := made_by(group.records):
+    said = made_by(group.records)
+    if said:
         lines.append(f"{said[0].upper()}{said[1:]}.")
     return lines
 
@@ -160,18 +174,18 @@ def latency_lines(choice: Choice, results: Path, is_typed: bool) -> list[str]:
     group = choice.group
     teacher = group.cell.teacher
     has_8_bits = any(row.endswith(PLUS_INT8) for row in group.systems)
-    if not group.speed_conditions and is_typed:
+    if not group.speed.conditions and is_typed:
         return [f"No `speed` session measured {teacher.name} under these conditions."]
-    if not group.speed_conditions and LATENCY not in choice.limits:
+    if not group.speed.conditions and LATENCY not in choice.limits:
         return []
-    if not group.speed_conditions:
+    if not group.speed.conditions:
         words = ["speed", "--methods", "all"]
         words += Request.of(Recorded(group.cell)).typed(["teacher"])
         words += ["--backends", f"sdpa,{ONNX_INT8}"] if has_8_bits else []
         typed = shlex.join([*words, "--results", str(results)])
         return [f"No `speed` session measured latencies with this teacher: python -m bench {typed}"]
     rest = f"; of rows in 8 bits: {ONNX_INT8}" if has_8_bits else ""
-    lines = [f"Latency: {group.speed_conditions}{rest}."]
+    lines = [f"Latency: {group.speed.conditions}{rest}."]
     if choice.busy_cores and LATENCY in choice.limits:
         lines.append(
             f"{LIMITS[LATENCY].option} was compared with times of a busy machine: other processes "

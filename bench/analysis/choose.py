@@ -1,4 +1,4 @@
-"""The best row within limits: what fits, which limit binds, and how surely the best one is the best.
+"""The best row within limits: what fits, which limit binds, and how surely it is the best.
 
 :func:`choose` finds the tables and answers for each: :func:`choice_of` judges its rows
 (:mod:`bench.analysis.candidates`) by the limits (:mod:`bench.analysis.limits`), compares those that
@@ -33,17 +33,13 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.record.task_facts import OWN, data_facts, recorded_names
-from bench.report.comparison import (
-    TOO_FEW_SEEDS,
-    columns_of_noise,
-    error_of_p,
-    verdict_of,
-    within_margin,
-)
+from bench.report.comparison import TOO_FEW_SEEDS, error_of_p, verdict_of
 from bench.report.frame import nothing_in
-from bench.report.groups import ReportGroup, ScoreColumn, groups
+from bench.report.means import within_margin
 from bench.report.resampled import rng_for
-from bench.report.write import add_speed
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study
 from bench.request import Request
 from bench.request.recorded import Recorded
 from bench.stats.own_metrics import named_metrics
@@ -99,7 +95,7 @@ class Choice:
         no_verdict: why no row is tested or called the best; "" where one is.
     """
 
-    group: ReportGroup
+    group: Study
     columns: tuple[ScoreColumn, ...]
     limits: Mapping[str, float]
     candidates: tuple[Candidate, ...]
@@ -125,7 +121,7 @@ class Choice:
     @property
     def busy_cores(self) -> float:
         """Cores that other processes used while latencies were measured; 0 on an idle machine."""
-        return self.group.speed_others
+        return self.group.speed.busy_cores
 
 
 def choose(
@@ -163,13 +159,14 @@ def choose(
 
     # a choice for each table that has all the tasks
     choices: list[Choice] = []
+    folder = Folder(store, records, sessions)
+    # a mean over what nobody named leaves out the columns that a report's does
+    reads = Reads.NOTHING if tasks else Reads.TEACHER
     for group in groups(records):
-        # a mean over what nobody named leaves out the columns that a report's does
-        group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
-        columns = _columns_of(group, tasks)
+        study = study_of(group, folder, reads=reads, backend=backend, threads=threads)
+        columns = _columns_of(study, tasks)
         if columns:
-            add_speed(group, sessions, backend, threads)
-            choices.append(choice_of(group, columns, limits, store))
+            choices.append(choice_of(study, columns, limits, store))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(
@@ -178,7 +175,7 @@ def choose(
     return choices
 
 
-def _columns_of(group: ReportGroup, tasks: Sequence[str]) -> list[ScoreColumn]:
+def _columns_of(group: Study, tasks: Sequence[str]) -> list[ScoreColumn]:
     """The columns that a mean is of: those of the tasks, or all where none is named; none where the
     table lacks one of the tasks."""
     if not tasks:
@@ -189,9 +186,9 @@ def _columns_of(group: ReportGroup, tasks: Sequence[str]) -> list[ScoreColumn]:
 
 
 def choice_of(
-    group: ReportGroup, columns: Sequence[ScoreColumn], limits: Mapping[str, float], store: Store
+    group: Study, columns: Sequence[ScoreColumn], limits: Mapping[str, float], store: Store
 ) -> Choice:
-    """The choice among the rows of one table, whose latencies are known (:func:`add_speed`)."""
+    """The choice among the rows of one table, whose latencies are known."""
     # each row with its costs, and with what speaks against it
     evidence = evidence_of(group, columns, store)
     judged = [judged_row(evidence, label, limits) for label in _typed_rows(group)]
@@ -226,13 +223,14 @@ def choice_of(
     )
 
 
-def _typed_rows(group: ReportGroup) -> list[str]:
+def _typed_rows(group: Study) -> list[str]:
     """The rows but those that ``:ablate`` made; the teacher is one of them."""
-    return [
-        label
-        for label in group.systems
-        if not all(record.cell.ablation_of for record in group.records_of(label))
-    ]
+    typed = []
+    for label in group.systems:
+        records = group.records_of(label)
+        if not all(record.cell.ablation_of for record in records):
+            typed.append(label)
+    return typed
 
 
 def _standing_in(row: Candidate, judged: Sequence[Judged]) -> Candidate:
@@ -277,7 +275,8 @@ def _why_over(evidence: Evidence, row: Candidate, name: str) -> str:
 
 
 def _compared_with_best(evidence: Evidence, fitting: Sequence[Candidate]) -> list[Candidate]:
-    """The rows with their tests against the first one, and their probabilities of being the best."""
+    """The rows with their tests against the first one, and their probabilities of being the
+    best."""
     if len(fitting) < 2:
         return list(fitting)
     best = fitting[0].label
@@ -402,9 +401,7 @@ def _bound_limit(
     return replace(known, low=low, high=high)
 
 
-def _exports(
-    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
-) -> list[str]:
+def _exports(group: Study, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
     """One command for each task that exports the seed of the highest score."""
     # of two sets of a task the first
     first: dict[str, ScoreColumn] = {}

@@ -30,9 +30,11 @@ from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names
-from bench.report.comparison import Comparison, Pair, Side, columns_of_noise, compared, judged
-from bench.report.groups import ReportGroup, ScoreColumn, groups
+from bench.report.comparison import Comparison, Pair, Side, compared, judged
 from bench.report.resampled import resampled
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import Folder, Reads, studies, study_of
+from bench.report.study import Study
 from bench.report.tables.parts import left_out_of_means
 from bench.stats.own_metrics import named_metrics
 
@@ -54,10 +56,10 @@ def compare(
     """By table of records, as a report has them: one comparison for each evaluation set that both
     sides have, and of their mean.
 
-    A row is named as tables print it or as it was typed (:func:`bench.record.named_rows.row_named`).
-    Each is the mean of all its seeds, or of ``seeds``. Where no table has both, rows of two tables
-    are compared that were scored on the same examples, and a line says in what else the tables
-    differ.
+    A row is named as tables print it or as it was typed
+    (:func:`bench.record.named_rows.row_named`). Each is the mean of all its seeds, or of ``seeds``.
+    Where no table has both, rows of two tables are compared that were scored on the same examples,
+    and a line says in what else the tables differ.
 
     Args:
         first, second: a row, or several whose mean is compared, separated by commas.
@@ -105,22 +107,22 @@ def compare(
     records = _finished(named, only_tasks, seeds, progress, results)
     tables = shared_tables(named, records, progress)
     # whether seeds are far apart is seen beside all rows of a report's table
-    reported = groups(named.records)
+    reported = studies(named.records)
     _say_what_is_left(tables, named.rows, progress)
 
-    # one table after the other
+    # one table after the other; columns of noise are in no mean, unless tasks were named
+    folder = Folder(store)
+    reads = Reads.NOTHING if only_tasks else Reads.TEACHER
     answer: dict[str, list[Comparison]] = {}
     with progress.task("resampling") as update:
         for title, table in zip(titles_of(tables, named), tables, strict=True):
-            group = table.group
-            # columns of noise are in no mean, unless tasks were named
-            noise = [] if only_tasks else columns_of_noise(group, store)
-            group.left_out_of_means = [column for column in noise if column in table.columns]
+            study = study_of(table.group, folder, reads=reads)
+            table = replace(table, group=study)
             answer[title] = _compared(table, named, exact, detail, reported)
             # of one column that is left there is no mean, and this is why
-            is_averaged = any(column in group.averaged for column in table.columns)
-            if is_averaged and group.left_out_of_means:
-                progress.say(f"{title}: {left_out_of_means(group)}")
+            noise = [column for column in study.noise if column in table.columns]
+            if 0 < len(noise) < len(table.columns):
+                progress.say(f"{title}: {left_out_of_means(study, noise)}")
             update(len(answer), len(tables))
     return answer
 
@@ -183,7 +185,7 @@ def _compared(
     named: NamedSides,
     exact: bool,
     detail: bool,
-    reported: Sequence[ReportGroup],
+    reported: Sequence[Study],
 ) -> list[Comparison]:
     """The comparisons of one table, column by column, and behind them that of their mean.
 
@@ -222,7 +224,7 @@ def _has_seeds_apart(
     rows: Sequence[str],
     column: ScoreColumn,
     records: Sequence[Record],
-    reported: Sequence[ReportGroup],
+    reported: Sequence[Study],
 ) -> bool:
     """Whether seeds of one of the rows end in results of several kinds, in a table that has some of
     the records."""
@@ -234,7 +236,7 @@ def _has_seeds_apart(
     return False
 
 
-def _side_in(group: ReportGroup, column: ScoreColumn, side: NamedSide) -> Side:
+def _side_in(group: Study, column: ScoreColumn, side: NamedSide) -> Side:
     """A side's records in one column."""
     return Side(
         tuple(tuple(group.finished(row, column)) for row in side.rows),

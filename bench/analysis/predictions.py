@@ -18,7 +18,7 @@ from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names
 from bench.report.escape import spreadsheet
-from bench.report.groups import ScoreColumn
+from bench.report.score_column import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ from bench.record.recipe import ADAMW
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE
 from bench.report.file_names import place_of
-from bench.report.groups import ReportGroup, ScoreColumn, groups
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import studies
+from bench.report.study import Study
 
 CONDITIONS = (
     "data",
@@ -27,7 +29,7 @@ CONDITIONS = (
     "optimiser",
 )
 """The conditions that tables may differ in, in the order of
-:attr:`bench.report.groups.ReportGroup.identity`."""
+:attr:`bench.report.study.Group.identity`."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class SharedTable:
         other: the table that the second side's rows come from, if it is another one.
     """
 
-    group: ReportGroup
+    group: Study
     columns: list[ScoreColumn]
-    other: ReportGroup | None = None
+    other: Study | None = None
 
 
 def shared_tables(
@@ -99,7 +101,7 @@ def titles_of(tables: Sequence[SharedTable], named: NamedSides) -> list[str]:
     ]
 
 
-def _tables(named: NamedSides, compared: Sequence[Record]) -> list[ReportGroup]:
+def _tables(named: NamedSides, compared: Sequence[Record]) -> list[Study]:
     """Tables of the rows' records and of their teachers, which decide what a mean leaves out.
 
     Generated sentences come last, and what was trained on fewer rows behind what was trained on
@@ -115,12 +117,12 @@ def _tables(named: NamedSides, compared: Sequence[Record]) -> list[ReportGroup]:
         if record not in compared and named.store_of(record).has_predictions(record):
             teachers.append(record)
     return sorted(
-        groups([*compared, *teachers]),
+        studies([*compared, *teachers]),
         key=lambda group: (group.facts.source == SAMPLE, group.cell.data.max_train_rows or 0),
     )
 
 
-def _shared_columns(group: ReportGroup, rows: Sequence[str]) -> list[ScoreColumn]:
+def _shared_columns(group: Study, rows: Sequence[str]) -> list[ScoreColumn]:
     """The columns of a table in which all rows are scored, on the same examples."""
     columns: list[ScoreColumn] = []
     for column in group.columns:
@@ -133,13 +135,13 @@ def _shared_columns(group: ReportGroup, rows: Sequence[str]) -> list[ScoreColumn
     return sorted(columns, key=lambda column: (column.task, column.evaluation))
 
 
-def _differing(group: ReportGroup, other: ReportGroup) -> str:
+def _differing(group: Study, other: Study) -> str:
     """In what two tables differ, in words."""
     conditions = zip_longest(CONDITIONS, group.identity, other.identity)
     return ", ".join(name for name, one, two in conditions if one != two)
 
 
-def _titles(tables: Sequence[ReportGroup]) -> list[str]:
+def _titles(tables: Sequence[Study]) -> list[str]:
     """Titles that say what the examples of each table are, with its optimiser where that is not
     AdamW; and its report where two have one title."""
     plain: list[str] = []

@@ -19,15 +19,14 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
-from bench.report.comparison import columns_of_noise
-from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.reproduce import set_record_source, verifying
-from bench.report.resampled import judge_answers, resample
+from bench.report.reproduce import verifying
+from bench.report.score_column import ScoreColumn
 from bench.report.speed import latency_tables
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study
 from bench.report.table import Table
 from bench.report.tables.parts import counted
-from bench.report.tables.registry import make_tables
-from bench.report.write import add_speed
+from bench.report.tables.registry import tables_of
 
 PLAIN = ""
 DIFFERENCE = "difference"
@@ -99,29 +98,31 @@ def trace(text: str, results: Path) -> list[Origin]:
         raise InputError(f"no records in {results}")
 
     # numbers that need no intervals
+    folder = Folder(store, records, sessions)
     tables = groups(records)
+    undrawn = [study_of(table, folder, reads=Reads.ALL) for table in tables]
     origins: list[Origin] = []
-    for group in tables:
-        add_speed(group, sessions)
-        origins += origins_of(group, store)
+    for study in undrawn:
+        origins += origins_of(study)
     for session in sessions:
         origins += _origins_of_session(session)
     if kind in (PLAIN, DIFFERENCE):
-        for group in tables:
-            origins += _differences(group, number)
+        for study in undrawn:
+            origins += _differences(study, number)
     found = _fitting(origins, kind, number)
 
     # numbers with intervals
     if not found:
         for group in tables:
-            for table in make_tables(group, resample(group, store)).tables:
-                origins += _cells(table, _where(group), group)
+            study = study_of(group, folder)
+            for table in tables_of(study):
+                origins += _cells(table, _where(study), study)
         found = _fitting(origins, kind, number)
 
     # the command that trains the first record of each again
     if not found:
         return []
-    commands = _commands(tables, store, records)
+    commands = _commands(undrawn)
     answer: list[Origin] = []
     for origin in found:
         first = next(iter(origin.records), "")
@@ -130,7 +131,7 @@ def trace(text: str, results: Path) -> list[Origin]:
     return answer
 
 
-def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
+def origins_of(group: Study) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single
     seeds."""
     # single seeds
@@ -141,7 +142,6 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
         yield from _scores(record, where)
 
     # means of all columns: reports leave some out
-    group.left_out_of_means = columns_of_noise(group, store)
     if group.left_out_of_means:
         for row, means in _means_of_complete_rows(group, group.columns).items():
             columns = f"mean of all {len(means)} columns, as an experiment's table has it"
@@ -151,9 +151,7 @@ def origins_of(group: ReportGroup, store: Store) -> Iterator[Origin]:
                 _beginnings(record.key for record in group.records_of(row)),
             )
 
-    # without answers nothing is drawn
-    judge_answers(group, store)
-    for table in make_tables(group, {}).tables:
+    for table in tables_of(group):
         yield from _cells(table, where, group)
 
 
@@ -180,7 +178,7 @@ def _origins_of_session(session: SpeedRecord) -> Iterator[Origin]:
             yield replace(origin, session=session.key)
 
 
-def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterator[Origin]:
+def _cells(table: Table, where: str, group: Study | None = None) -> Iterator[Origin]:
     """The numbers of a table and the bounds of their intervals.
 
     Args:
@@ -203,7 +201,7 @@ def _cells(table: Table, where: str, group: ReportGroup | None = None) -> Iterat
                     yield Origin(what, value, records, kind)
 
 
-def _differences(group: ReportGroup, number: PrintedNumber) -> Iterator[Origin]:
+def _differences(group: Study, number: PrintedNumber) -> Iterator[Origin]:
     """The differences that are printed so, of any two rows, either way round.
 
     They are looked for column by column, on the mean of all columns, and of those that a report
@@ -242,9 +240,7 @@ def _differences(group: ReportGroup, number: PrintedNumber) -> Iterator[Origin]:
         yield Origin(what, difference.exact, _beginnings(keys), DIFFERENCE)
 
 
-def _means_of_complete_rows(
-    group: ReportGroup, columns: Sequence[ScoreColumn]
-) -> dict[str, list[float]]:
+def _means_of_complete_rows(group: Study, columns: Sequence[ScoreColumn]) -> dict[str, list[float]]:
     """Row -> its mean in each of these columns, of the rows that have all."""
     means_of: dict[str, list[float]] = {}
     for row in group.systems:
@@ -288,18 +284,11 @@ def _rounds_to(number: PrintedNumber, exact: float) -> bool:
     return number.is_rounded(Decimal(repr(round(exact, 9))))
 
 
-def _commands(
-    tables: Sequence[ReportGroup], store: Store, records: Sequence[Record]
-) -> dict[str, str]:
+def _commands(tables: Sequence[Study]) -> dict[str, str]:
     """Beginning of a record's key -> the command that trains it again; of finished models none,
-    which were trained elsewhere.
-
-    Args:
-        records: all of the folder.
-    """
+    which were trained elsewhere."""
     commands: dict[str, str] = {}
     for group in tables:
-        set_record_source(group, store, records)
         command = verifying(group)
         for record in (*group.records, *(left for left, _ in group.left_out)):
             if record.cell.method not in FINISHED:
@@ -323,7 +312,7 @@ def _kind(text: str) -> str:
     return PLAIN
 
 
-def _where(group: ReportGroup) -> str:
+def _where(group: Study) -> str:
     """The data, the recipe and the optimiser of a table."""
     limit = group.cell.data.max_train_rows
     examples = f", {limit:,} examples" if limit else ""

@@ -187,11 +187,14 @@ def export(
     record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed
     ones are counted.
     """
+    from dataclasses import asdict
+
     from bench.workflows import export as workflow
 
     results, request, typed = _request_of_record(given)
-    answer = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
-    return workflow.describe(answer), answer, CHECK_FAILED if answer["why"] else OK
+    exported = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
+    code = CHECK_FAILED if exported.why else OK
+    return workflow.describe(exported), asdict(exported), code
 
 
 @verb("export --submit students --row tinybert --to submission --data hub", form="--submit")
@@ -226,6 +229,8 @@ def submit(
     Every file is checked: its lines, ids and answers. Exit code 1 if an archive that is only
     checked would be refused.
     """
+    from dataclasses import asdict
+
     from bench.progress import quiet
     from bench.workflows import submit as workflow
 
@@ -244,21 +249,17 @@ def submit(
             "diagnostic-full.tsv"
         )
     quiet()
-    answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
-    lines = [
-        f"{name:12} {folder or 'one class for every example'}"
-        for name, folder in answer["models"].items()
-    ]
-    lines.append(f"written and checked: {answer['archive']}")
+    submission = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
+    body = asdict(submission)
+    lines = []
+    for name, folder in submission.models.items():
+        lines.append(f"{name:12} {folder or 'one class for every example'}")
+    lines.append(f"written and checked: {submission.archive}")
     if diagnostics is not None:
-        answer["diagnostics"] = workflow.diagnostics(to / "AX.tsv", diagnostics)
-        for group in answer["diagnostics"]:
-            title = f"{group['category']}{': ' * bool(group['kind'])}{group['kind']}"
-            lines.append(
-                f"{title:55} {group['examples']:5} examples  Matthews "
-                f"{100 * group['matthews']:5.1f}"
-            )
-    return "\n".join(lines), answer, OK
+        scores = workflow.diagnostics(to / "AX.tsv", diagnostics)
+        body["diagnostics"] = [asdict(score) for score in scores]
+        lines += [score.in_words() for score in scores]
+    return "\n".join(lines), body, OK
 
 
 @verb("audit paper.tex --results results/reference --row Ours=microbert", reads_scores=True)
@@ -338,10 +339,12 @@ def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> An
 @verb("store verify --results results/reference", group=store)
 def store_verify(results: Path = RESULTS) -> Answer:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
+    from dataclasses import asdict
+
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.survey_store, results)
-    return upkeep.described(survey), survey, CHECK_FAILED if survey["found"] else OK
+    return upkeep.described(survey), asdict(survey), CHECK_FAILED if survey.found else OK
 
 
 @verb("store repair --results results/runs", group=store)
@@ -352,11 +355,13 @@ def store_repair(results: Path = RESULTS) -> Answer:
     Exit code 1 if something is still broken. Missing predictions do not count here: only
     `run --rerun` makes them again.
     """
+    from dataclasses import asdict
+
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.repair, results, print)
-    broken = [problem for problem in survey["found"] if problem["kind"] != upkeep.NO_ANSWERS]
-    return upkeep.described(survey), survey, CHECK_FAILED if broken else OK
+    broken = [problem for problem in survey.found if problem.kind != upkeep.NO_ANSWERS]
+    return upkeep.described(survey), asdict(survey), CHECK_FAILED if broken else OK
 
 
 def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
@@ -382,24 +387,30 @@ def store_gc(
 
     Exit code 1 if such files were found and not removed.
     """
+    from dataclasses import asdict
+
     from bench.folders import users_cache
     from bench.workflows import upkeep
 
     unneeded = _quietly(upkeep.unneeded, results)
-    asked = [problem for problem in unneeded if cache or problem["kind"] != upkeep.UNNAMED]
-    lines = [
-        f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})" for problem in asked
-    ]
-    if others := [problem for problem in unneeded if problem not in asked]:
+    listed = [problem for problem in unneeded if cache or problem.kind != upkeep.UNNAMED]
+    lines = []
+    for problem in listed:
+        lines.append(f"{problem.sentence()} ({upkeep.megabytes(problem.bytes)})")
+    others = [problem for problem in unneeded if problem not in listed]
+    if others:
         size = upkeep.total(others)
         more = f"{len(others)} more things that no record of these results names ({size})"
         lines.append(f"the cache has {more}; --cache names them")
-    if asked and yes:
-        upkeep.remove(asked, users_cache())
-        lines.append(f"removed: {len(asked)}, {upkeep.total(asked)}")
-    elif asked:
-        lines.append(f"{len(asked)} can go, {upkeep.total(asked)}; --yes removes them")
+    if listed and yes:
+        upkeep.remove(listed, users_cache())
+        lines.append(f"removed: {len(listed)}, {upkeep.total(listed)}")
+    elif listed:
+        lines.append(f"{len(listed)} can go, {upkeep.total(listed)}; --yes removes them")
     else:
         lines.append("nothing to remove")
-    body = {"found": asked, "removed": bool(asked and yes)}
-    return "\n".join(lines), body, CHECK_FAILED if asked and not yes else OK
+    body = {
+        "found": [asdict(problem) for problem in listed],
+        "removed": bool(listed and yes),
+    }
+    return "\n".join(lines), body, CHECK_FAILED if listed and not yes else OK

@@ -358,7 +358,7 @@ def _choice_body(choice: Choice) -> dict[str, Any]:
     return {
         "table": choice.group.title,
         "columns": [column.title for column in choice.columns],
-        "latency_conditions": choice.group.speed_conditions,
+        "latency_conditions": choice.group.speed.conditions,
         "busy_cores": choice.busy_cores,
         "candidates": [asdict(row) for row in choice.candidates],
         "chosen": choice.chosen.label if choice.chosen else None,

@@ -633,8 +633,11 @@ class Suite(Trained):
         return again
 
     def families(self) -> Unseen:
-        """Beside a teacher of another family it trains, and what it ships is opened by
-        transformers, gives padded sequences the same answers, and costs what is said."""
+        """Beside a teacher of another family it trains.
+
+        What it ships is opened by transformers, gives padded sequences the same answers, and costs
+        what is said.
+        """
         unseen = []
         for family in OTHER_FAMILIES:
             bench = Bench(self.method, 2, family=family)
@@ -651,8 +654,11 @@ class Suite(Trained):
         return unseen
 
     def _answers_padded(self, what: str, model: Any, bench: Bench) -> None:
-        """Raises Broken: what transformers opens answers padded sequences otherwise, or costs
-        something else."""
+        """Open a model by transformers, and ask it padded sequences.
+
+        Raises:
+            Broken: it answers otherwise, or costs something else.
+        """
         opened = self._reopens(what, model, bench)
         opened.set_attn_implementation("eager")
         batch = bench.data.batch(range(8))

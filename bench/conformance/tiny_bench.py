@@ -67,8 +67,7 @@ OTHER_FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "modernbert": {"local_attention": 4}
     | {f"{token}_token_id": 0 for token in ("cls", "sep", "bos", "eos")},
 }
-"""Families of teachers that run packed, beside BERT, and what their configurations say besides a
-shape."""
+"""Families of teachers that run packed, beside BERT -> further fields of their configurations."""
 
 
 class Broken(Exception):

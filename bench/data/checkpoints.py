@@ -420,7 +420,7 @@ def is_tuned_for(architectures: Any, spans: bool) -> bool:
 
 
 def _note(given: str, name: str, sha256: str) -> str:
-    """What a reader has to know of these weights; "" where nothing is known of them."""
+    """A sentence that a reader has to know of these weights; "" where nothing is known of them."""
     if given or sha256 not in TRAINED_ON_PAIRS:
         return given
     return PAIRS_NOTE.format(f"The teacher {name}")

@@ -133,7 +133,8 @@ def settings_of(typed: str) -> tuple[str, dict[str, str]]:
     place = place_of(typed)
     rest = typed[len(place) + 1 :]
     given: dict[str, str] = {}
-    for part in re.split(SETTING, rest) if rest else ():
+    parts = re.split(SETTING, rest) if rest else []
+    for part in parts:
         key, equals, value = part.partition("=")
         if key not in SETTINGS:
             raise unknown(f"setting of {typed}", key, SETTINGS)

@@ -153,7 +153,8 @@ def _no_file(folders: Sequence[tuple[int | None, Path]], task: Task, asked: str)
     for _, folder in folders:
         there += [file.name for file in _files(folder).values()]
     has = one_line(", ".join(there) or "none")[:200]
-    like = f"{name_of_file(task, task.evaluation[0])}.{'json' if task.spans else 'tsv'}"
+    ending = "json" if task.spans else "tsv"
+    like = f"{name_of_file(task, task.evaluation[0])}.{ending}"
     return InputError(f"{asked}: no file of {task.name} in it, like {like}; it has: {has}")
 
 
@@ -206,7 +207,8 @@ def _names(task: Task, each: EvaluationSet) -> list[str]:
         return [each.name]
     names = []
     if each.name in ("matched", "mismatched"):
-        names.append(f"{task.name}-{'m' if each.name == 'matched' else 'mm'}")
+        short = "m" if each.name == "matched" else "mm"
+        names.append(f"{task.name}-{short}")
     if sum(other.labelled for other in task.evaluation) == 1:
         names.append(task.name)
     return [*names, f"{task.name}-{each.name}"]

@@ -128,7 +128,8 @@ class Folder(DataSource):
         if not task.spans:
             return self.files(config, split)
         version = "2.0" if task.name == "squad_v2" else "1.1"
-        official = self.root / f"{'train' if split == 'train' else 'dev'}-v{version}.json"
+        part = "train" if split == "train" else "dev"
+        official = self.root / f"{part}-v{version}.json"
         in_parquet = self.files(task.name, split) or self.files(task.evaluation[0].config, split)
         return in_parquet or [official][: official.is_file()]
 
@@ -231,7 +232,8 @@ def hub_folder(
         InputError: the hub cannot be reached and the cache lacks the files.
     """
     is_glue = repository == HUB_REPOSITORY
-    name = f"{'GLUE' if is_glue else 'SQuAD'} ({repository})"
+    title = "GLUE" if is_glue else "SQuAD"
+    name = f"{title} ({repository})"
     root = downloaded(
         repository,
         [f"{config}/*.parquet" for config in configs],

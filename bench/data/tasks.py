@@ -115,7 +115,7 @@ class Task:
         return TEXT if self.writes else SCORE
 
     def facts(self) -> TaskFacts:
-        """What its records state of it."""
+        """The facts that its records state of it."""
         return TaskFacts(
             form=self.form.name,
             labels=self.labels,

@@ -46,7 +46,8 @@ def footprint_of_file(name: str, file: Path, backend: str) -> Footprint:
 
 def _peak_bytes(place: str, kind: str, device: str) -> int | None:
     """What :func:`main` prints in a process of its own; None where it fails."""
-    words = [sys.executable, "-m", "bench.measure.memory", place, kind, device]
+    module = "bench.measure.memory"
+    words = [sys.executable, "-m", module, place, kind, device]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0 or not done.stdout:
         return None
@@ -57,8 +58,7 @@ def _peak_bytes(place: str, kind: str, device: str) -> int | None:
 def main(place: str, kind: str, device: str) -> None:
     """Load, answer once, print the peak above what the process had before."""
     answer = _in_onnx_runtime(place) if kind == ONNX_FILE else _in_torch(place, kind, device)
-    on_gpu = device.startswith("cuda")
-    if on_gpu:
+    if device.startswith("cuda"):
         import torch
 
         before: int | None = torch.cuda.memory_allocated(device)
@@ -69,7 +69,10 @@ def main(place: str, kind: str, device: str) -> None:
         before = peak_memory_bytes()
         answer()
         after = peak_memory_bytes()
-    print(json.dumps({"bytes": None if before is None or after is None else after - before}))
+    more = None
+    if before is not None and after is not None:
+        more = after - before
+    print(json.dumps({"bytes": more}))
 
 
 def _in_torch(folder: str, kind: str, device: str) -> Callable[[], Any]:

@@ -3,11 +3,12 @@
 Torch is imported only where one is built. Which optimisers a recipe can name:
 :mod:`bench.record.optimizers`.
 
-What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of
+The loop does what all of them share: it clips the gradient's norm, and sets the learning rate of
 each group before each step (the recipe's rate x its schedule x the stage's ``lr_scale`` x the
 group's ``factor``). Weight decay is AdamW's, apart from the gradient (Loshchilov & Hutter 2019):
 p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
-(bench/optimizers/lamb.py). How to add an optimiser: docs/extend.md.
+(bench/optimizers/lamb.py). Torch is imported only where an optimiser is built.
+How to add an optimiser: docs/extend.md.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 Groups = list[dict[str, Any]]
-"""Parameters that are moved alike: ``params``, their ``weight_decay``, the ``factor`` on their
-learning rate, and whether they are ``plain``: biases and parts of LayerNorms, which have no
-decay."""
+"""Parameters that are moved alike, as PyTorch has them.
+
+They are ``params``, with their ``weight_decay``, the ``factor`` on their learning rate, and whether
+they are ``plain``: biases and parts of LayerNorms, which have no decay.
+"""
 DECAY = "decay"
 """Key of a group: its weight decay, where the optimiser's own is not AdamW's."""
 
@@ -58,11 +61,13 @@ def built(groups: Groups, recipe: Recipe) -> Optimizer:
     """
     kind = OPTIMIZERS[recipe.optimizer]
     module, _, name = kind.place.partition(":")
+    # of the recipe's numbers those that the class reads
     numbers: dict[str, Any] = {"lr": recipe.learning_rate, **kind.fixed}
     if kind.betas:
         numbers["betas"] = recipe.betas
     if kind.eps is not None:
         numbers["eps"] = kind.eps if recipe.eps is None else recipe.eps
+    # the decay of one that would add it to the gradient is done beside it
     if not kind.decays:
         groups = [{**group, DECAY: group["weight_decay"], "weight_decay": 0.0} for group in groups]
     optimizer: Optimizer = getattr(import_module(module), name)(groups, **numbers)
@@ -83,9 +88,9 @@ def _decay(optimizer: Optimizer, *_: Any) -> None:
 
 
 def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
-    """The multiplier of the learning rate at a step.
+    """The factor on the learning rate at a step.
 
-    ``linear`` rises to 1 during the warm-up, then falls to 0; ``constant`` has no warm-up and no
+    ``linear``: it rises to 1 during the warm-up, then falls to 0; ``constant``: no warm-up, no
     decay.
 
     Args:
@@ -101,7 +106,7 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         )
     if schedule == "constant":
         return 1.0
-    warm = max(1, round(warmup * steps))
-    if step < warm:
-        return (step + 1) / warm
-    return max(0.0, (steps - step) / max(1, steps - warm))
+    rising = max(1, round(warmup * steps))
+    if step < rising:
+        return (step + 1) / rising
+    return max(0.0, (steps - step) / max(1, steps - rising))

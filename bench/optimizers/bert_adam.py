@@ -11,7 +11,7 @@ import torch
 from torch.optim import Optimizer
 
 LARGEST_NORM = 1.0
-"""Of each parameter's gradient, by itself."""
+"""The largest norm of each parameter's gradient, by itself."""
 
 
 class BertAdam(Optimizer):
@@ -36,10 +36,10 @@ class BertAdam(Optimizer):
                 if not state:
                     state["mean"] = torch.zeros_like(parameter)
                     state["square"] = torch.zeros_like(parameter)
-                # the gradient, cut to a norm of 1
+                # the gradient, cut
                 norm = torch.linalg.vector_norm(parameter.grad)
                 gradient = parameter.grad * (LARGEST_NORM / (norm + 1e-6)).clamp(max=1.0)
-                # Adam's means of it and of its square
+                # its means, and the step
                 mean = state["mean"].mul_(first).add_(gradient, alpha=1 - first)
                 square = state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
                 update = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * parameter

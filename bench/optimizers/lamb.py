@@ -1,6 +1,6 @@
 """LAMB (You et al. 2020, arXiv 1904.00962, algorithm 2).
 
-Adam's step, scaled in each matrix to the size of its weights.
+It is Adam's step, scaled in each matrix to the size of its weights.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch.optim import Optimizer
 class Lamb(Optimizer):
     """u = m / (sqrt(v) + eps) + decay * p; p <- p - rate * |p| / |u| * u.
 
-    m and v are Adam's means of the gradient and of its square, corrected for their bias as in the
-    paper. The norms are Euclidean, over the whole parameter. Their ratio is 1 where one of them is
-    0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
+    Norms are Euclidean, over the whole parameter. m and v are Adam's means of the gradient and of
+    its square, corrected for their bias as in the paper. The ratio of the norms is 1 where one of
+    them is 0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
     """
 
     def __init__(
@@ -36,25 +36,26 @@ class Lamb(Optimizer):
                     self._move(parameter, group)
 
     def _move(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        """Make one step of one parameter."""
+        """Move one parameter by its gradient."""
         state = self.state[parameter]
+        gradient = parameter.grad
+        first, second = group["betas"]
         if not state:
             state["step"] = torch.tensor(0.0)
             state["mean"] = torch.zeros_like(parameter)
             state["square"] = torch.zeros_like(parameter)
         state["step"] += 1
-        # Adam's means of the gradient and of its square
-        gradient = parameter.grad
-        first, second = group["betas"]
+        steps = float(state["step"])
+
+        # Adam's means, corrected for their bias
         mean = state["mean"].mul_(first).add_(gradient, alpha=1 - first)
         square = state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        # corrected for their bias
-        steps = float(state["step"])
         unbiased_mean = mean / (1 - first**steps)
         unbiased_square = square / (1 - second**steps)
+
+        # the step, with weight decay in it, as large as the parameter
         update = unbiased_mean / (unbiased_square.sqrt() + group["eps"])
         update += group["weight_decay"] * parameter
-        # scaled to the size of the weights
         ratio = 1.0 if group["plain"] else _ratio(parameter, update)
         parameter -= group["lr"] * ratio * update
 

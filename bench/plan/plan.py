@@ -374,6 +374,10 @@ class Planned:
         """The key of its training, which the cells of a student of several tasks share."""
         return train_key(self.cell)
 
+    def as_learned(self, task: TaskPlan) -> TaskPlan:
+        """A task of the plan as this cell has it."""
+        return self.own_task or task
+
     @property
     def is_trained(self) -> bool:
         """Whether it is a student that is trained here; else a model that is there is scored."""

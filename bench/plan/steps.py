@@ -49,20 +49,18 @@ def steps_of(plan: Plan, parts: int = 1) -> dict[str, Step]:
     for task in plan.tasks:
         for planned in plan.cells_of(task.name):
             if planned.is_todo and not planned.is_trained:
-                steps.add_records(SCORE_STEP, [[planned]], [planned.own_task or task])
+                steps.add_records(SCORE_STEP, [[planned]], [planned.as_learned(task)])
         # as many together as share a teacher's passes well, and fewer where a part would have more
         # than its share
         size = max(1, min(MAX_GROUP_SIZE, math.ceil(a_part / max(1, task.training_rows))))
         for students in _alike(alone, task):
             for group in _even_groups(students, size):
-                steps.add_records(STUDENTS_STEP, group, [group[0][0].own_task or task])
+                steps.add_records(STUDENTS_STEP, group, [group[0][0].as_learned(task)])
     # a student of several tasks has a step of its own
     for cells in trainings:
         if cells[0].cell.together:
-            pairs = zip(plan.tasks, cells, strict=True)
-            steps.add_records(
-                STUDENTS_STEP, [cells], [planned.own_task or task for task, planned in pairs]
-            )
+            tasks = [own.as_learned(task) for task, own in zip(plan.tasks, cells, strict=True)]
+            steps.add_records(STUDENTS_STEP, [cells], tasks)
     return steps.by_key
 
 

@@ -27,9 +27,9 @@ LINEAR_IN_8_BITS = "int8"
 are in fp32."""
 POINTS_IN_8_BITS = (IN_8_BITS, LINEAR_IN_8_BITS)
 LINEAR_ONLY = "8 bits in linear layers only"
-"""What is said of records at :data:`LINEAR_IN_8_BITS`."""
+"""The words for records at :data:`LINEAR_IN_8_BITS`."""
 PLUS_INT8 = "+int8"
-"""What stands behind a row in 8 bits as it is typed and printed: ``kd+int8``."""
+"""The ending of a row in 8 bits as it is typed and printed: ``kd+int8``."""
 ONNX_INT8 = "onnx-int8"
 """The backend that times a model in 8 bits, and the form in which it is exported."""
 
@@ -158,7 +158,7 @@ class Search(Frozen):
 
 
 class Varied(Frozen):
-    """What was drawn anew with each seed of a row, besides its students.
+    """The things that were drawn anew with each seed of a row, besides its students.
 
     The keys of seed 0 say which seeds belong together: those of their own teachers and starts
     differ.
@@ -194,7 +194,7 @@ class Selection(Frozen):
 
 
 class NumericIdentity(Frozen):
-    """What changes the arithmetic without changing the question."""
+    """The conditions that change the arithmetic without changing the question."""
 
     precision: str = "fp32"
     attention: str = "packed"
@@ -259,7 +259,8 @@ class Cell(Frozen):
     """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the
     teacher's forward pass ran in every step"""
     kernels: str = ""
-    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
+    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for
+    the usual kernels"""
     varied: Varied | None = None
     """what was drawn anew with the seed besides the student; None where one teacher and one start
     serve all seeds. It is a part of ``key``, not of ``train_key``"""
@@ -285,7 +286,8 @@ def is_one_model(cell: Cell) -> bool:
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:
-    """What determines the trained weights: plain values, of which :func:`train_key` is the hash."""
+    """The content of a training's key, which determines the trained weights: plain values, of which
+    :func:`train_key` is the hash."""
     learned: dict[str, Any] = {
         "tasks": cell.tasks,
         "data": cell.data.train,
@@ -316,9 +318,9 @@ def training_identity(cell: Cell) -> dict[str, Any]:
 
 
 def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record is of besides its training: operating point and evaluation sets; of a student
-    of several tasks also which one is scored; of a row whose settings were searched for also the
-    search; and what was drawn anew with the seed."""
+    """The content of a record's key besides its training: operating point and evaluation sets; of a
+    student of several tasks also which one is scored; of a row whose settings were searched for
+    also the search; and what was drawn anew with the seed."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.identity()

@@ -37,7 +37,7 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
 """What besides the row, the task and the seed two records must share to be answers to one question.
 In the order in which a reader is told: the last one differs with many of the others."""
 SHARED = ("data", "teacher", "teacher's training")
-"""What all rows of a column must have in common."""
+"""The parts that all rows of a column must have in common."""
 
 
 def _recipe(cell: Cell) -> list[tuple[str, Any]]:
@@ -113,7 +113,7 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
 
 
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record's key is made of, as one level of fields with dotted names."""
+    """The content of a record's key, as one level of fields with dotted names."""
     whole = training_identity(cell) | scoring_identity(cell, point)
     # a key leaves the device out where it is the CPU
     return dict(flat(whole | {"numeric": cell.numeric.model_dump()}))
@@ -162,8 +162,8 @@ LeftOut = list[tuple[Record, str]]
 
 
 def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """Of each task, the students of the newest teacher and data; of each row on it, those of the
-    newest training.
+    """The students of each task that have the newest teacher and data; of each row on it, those of
+    the newest training.
 
     Seeds of one training belong together: a mean never mixes two. A training that gave a score goes
     before one that did not.
@@ -205,7 +205,7 @@ def newest_of(
     place: Callable[[Record], Hashable],
     parts: Collection[str] = tuple(PARTS),
 ) -> tuple[list[Record], LeftOut]:
-    """Of each place, the records that agree in these parts with its newest one; and all others.
+    """The records of each place that agree in these parts with its newest one; and all others.
 
     Args:
         place: what names the place of a record, for instance its task and row.

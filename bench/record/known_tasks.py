@@ -66,7 +66,7 @@ WRITTEN: Mapping[str, TaskFacts] = {
 KNOWN: Mapping[str, TaskFacts] = {**GLUE, **SQUAD, **WRITTEN}
 """Name -> facts, of all tasks that come with the program."""
 GROUPS: Mapping[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
-"""What may be typed for several tasks -> their names."""
+"""A name that may be typed for several tasks -> their names."""
 
 
 def facts_of_older_record(

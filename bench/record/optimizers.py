@@ -12,13 +12,15 @@ class OptimizerKind:
     """One optimiser.
 
     Attributes:
-        place: of its class, ``module:Class``. Its state may hold tensors alone, because a training that breaks off keeps it as
-            safetensors.
+        place: of its class, ``module:Class``. Its state may hold tensors alone, because a training
+            that breaks off keeps it as safetensors.
         source: who published it, and what is fixed here.
         fixed: what its class is given besides the recipe's numbers.
-        eps: its published epsilon, which it has unless the recipe names one; None where it reads none.
+        eps: its published epsilon, which it has unless the recipe names one; None where it reads
+            none.
         betas: whether it reads the recipe's.
-        decays: whether its own weight decay is apart from the gradient; else AdamW's is put before each of its steps.
+        decays: whether its own weight decay is apart from the gradient; else AdamW's is put before
+            each of its steps.
     """
 
     place: str

@@ -1,4 +1,4 @@
-"""What a run may draw anew with each seed, besides its students."""
+"""Things that a run may draw anew with each seed, besides its students."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.comparison import columns_of_noise
 from bench.report.document import Picture, Section, to_page, write_index
 from bench.report.file_names import (
     ENDING,
@@ -27,23 +26,23 @@ from bench.report.file_names import (
     paper_place,
     table_names,
 )
-from bench.report.groups import ReportGroup, groups
 from bench.report.latex import LatexTable, tex
 from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
 from bench.report.render import remove_stale_files, write_tables
 from bench.report.reproduce import experiment_command
-from bench.report.resampled import resample
 from bench.report.sources import environment, warnings
+from bench.report.studies import Folder, groups, study_of
+from bench.report.study import Group, Study
 from bench.report.table import Table
 from bench.report.tables.accuracy import accuracy
-from bench.report.tables.differences import SYSTEMS, differences_to, systems_compared
+from bench.report.tables.differences import differences_to_first
 from bench.report.tables.for_paper import main_table, retention
 from bench.report.tables.provenance import searches
 from bench.report.tables.quoted import Quotation, printed_shares, quotations, scores_alone
-from bench.report.tables.registry import ENVIRONMENT, draw_means, provenance_section
+from bench.report.tables.registry import ENVIRONMENT, provenance_section
 from bench.report.tables.retention import retentions
-from bench.report.write import files_of, paper_of, prepare, write_pictures
+from bench.report.write import files_of, paper_of, write_pictures
 
 DRAWN = ("differences", "score-flops", "settings")
 """The pictures of a table of an experiment: those over all columns, as its means are.
@@ -108,7 +107,6 @@ class _Experiment:
 
     title: str
     tables: Sequence[PaperTable]
-    store: Store
     folder: Path
     latex: bool
     typed: tuple[Path, str, str]
@@ -140,27 +138,41 @@ def write_experiment(
     Returns:
         The Markdown files.
     """
-    experiment = _Experiment(title, sections, store, folder, latex, typed, settings, expected)
-    records = scored_alike(store.records(), store)
-    # which report -> number of a table -> its group
-    reports: dict[tuple[object, ...], dict[int, ReportGroup]] = {}
+    experiment = _Experiment(title, sections, folder, latex, typed, settings, expected)
+    whole = Folder(store, scored_alike(store.records(), store))
+    # which report -> number of a table -> its study
+    reports: dict[tuple[object, ...], dict[int, Study]] = {}
     for number, table in enumerate(sections):
-        parts = groups(table.records(records))
+        parts = groups(table.records(whole.records))
         if settings:
             parts = _merged(parts)
         for group in parts:
-            group.order = list(table.rows)  # before anybody looks
-            if group.students:
-                prepare(group, store, records)
-                reports.setdefault(group.identity, {})[number] = group
+            if any(record.row != TEACHER for record in group.records):
+                reports.setdefault(group.identity, {})[number] = _study(table, group, whole)
     written = [_write(experiment, reports[identity]) for identity in sorted(reports, key=str)]
     write_index(folder)
     return written
 
 
-def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
+def _study(table: PaperTable, group: Group, folder: Folder) -> Study:
+    """The study of one of the paper's tables, over all columns, as the paper's means are.
+
+    A table of differences compares all its rows with the first one.
+    """
+    has_differences = table.show == "differences"
+    return study_of(
+        group,
+        folder,
+        order=table.rows,
+        reference=table.rows[0] if has_differences else "",
+        averages_all=True,
+        compares_variants=has_differences,
+    )
+
+
+def _merged(parts: Sequence[Group]) -> list[Group]:
     """The groups, of which those that differ in the augmentation of their data alone are one."""
-    alike: dict[tuple[object, ...], list[ReportGroup]] = {}
+    alike: dict[tuple[object, ...], list[Group]] = {}
     for group in parts:
         alike.setdefault((group.facts.plain, *group.identity[1:]), []).append(group)
     merged = []
@@ -178,11 +190,11 @@ def _merged(parts: Sequence[ReportGroup]) -> list[ReportGroup]:
             scored = (record.cell.tasks, record.cell.teacher.key) if is_teacher else record.key
             kept.setdefault((record.cell.method, scored), record)
         left_out = [entry for group in those for entry in group.left_out]
-        merged.append(ReportGroup(cell, identity, list(kept.values()), left_out=left_out))
+        merged.append(Group(cell, identity, list(kept.values()), left_out))
     return merged
 
 
-def _write(experiment: _Experiment, parts: Mapping[int, ReportGroup]) -> Path:
+def _write(experiment: _Experiment, parts: Mapping[int, Study]) -> Path:
     """Write one report: a head, each table under its own name, and where the numbers come from.
 
     Args:
@@ -200,13 +212,13 @@ def _write(experiment: _Experiment, parts: Mapping[int, ReportGroup]) -> Path:
     stems = table_names([table.name for table in experiment.tables])
     for number, (table, stem) in enumerate(zip(experiment.tables, stems, strict=True)):
         group = parts.get(number)
-        shown = _tables(table, group, experiment.store) if group else {}
+        shown = _tables(table, group) if group else {}
         if group is None or not shown:
             page.append(Section(table.heading, ["Nothing measured."]))
             continue
         # a row of two tables is one record
         used |= {record.key: record for record in group.records}
-        pictures = _pictures(table, group, shown.get("-intervals"), report, experiment.latex, stem)
+        pictures = _pictures(group, report, experiment.latex, stem)
         drawn += files_of(pictures, experiment.latex)
         for ending, made in shown.items():
             files[_file_name(stem, ending)] = made
@@ -229,27 +241,24 @@ def _write(experiment: _Experiment, parts: Mapping[int, ReportGroup]) -> Path:
     return report / PAGE
 
 
-def _whole(parts: Iterable[ReportGroup]) -> ReportGroup:
+def _whole(parts: Iterable[Study]) -> Study:
     """All records of a report, each once, as one group."""
-    first, *others = parts
-    records: dict[str, Record] = {}
-    left_out = {}
-    for group in (first, *others):
-        records |= {record.key: record for record in group.records}
-        left_out |= {entry[0].key: entry for entry in group.left_out}
+    several = list(parts)
+    records = {record.key: record for group in several for record in group.records}
+    left_out = {entry[0].key: entry for group in several for entry in group.left_out}
     return replace(
-        first, records=list(records.values()), left_out=list(left_out.values()), order=[]
+        several[0], records=list(records.values()), left_out=list(left_out.values()), order=[]
     )
 
 
-def _head(experiment: _Experiment, parts: Iterable[ReportGroup], whole: ReportGroup) -> Section:
+def _head(experiment: _Experiment, parts: Iterable[Study], whole: Study) -> Section:
     """What was measured, and what a reader has to know of all numbers, above the tables."""
     texts = [_measured(whole), *warnings(whole)]
     if experiment.expected:
         texts.append(f"Expected beside the printed numbers: {experiment.expected}")
     noise: dict[str, None] = {}
     for group in parts:
-        noise |= {column.name: None for column in columns_of_noise(group, experiment.store)}
+        noise |= {column.name: None for column in group.noise}
     if noise:
         texts.append(
             f"On {', '.join(noise)} the teacher is not shown to be better than the majority class: "
@@ -267,7 +276,7 @@ def _head(experiment: _Experiment, parts: Iterable[ReportGroup], whole: ReportGr
     return Section("", texts, experiment.settings)
 
 
-def _measured(whole: ReportGroup) -> str:
+def _measured(whole: Study) -> str:
     """A title that nobody takes for the paper's own results, the recipe and the seeds."""
     recipe = f"recipe {whole.recipe}"
     if whole.recipe != PAPER:
@@ -284,27 +293,27 @@ def _file_name(stem: str, ending: str) -> str:
     return fitted(f"{stem}{ending}", [stem, ending], LONGEST - ENDING)
 
 
-def _tables(table: PaperTable, group: ReportGroup, store: Store) -> dict[str, Table]:
+def _tables(table: PaperTable, group: Study) -> dict[str, Table]:
     """The tables that show one of the paper's, by the ends of the files' names.
 
     The scores are the first one, and differences stand behind them. It is none at all where nothing
     was measured.
     """
-    draw_means(group, resample(group, store))
     retained = None
     intervals = None
     if table.show == "reappearance":
-        main = retained = retentions(group, group.answers)
+        main = retained = retentions(group)
     else:
         main = accuracy(group)
-    if table.show == "differences":
-        intervals = differences_to(group, table.rows[0], group.answers)
+    # without a record of the first row there is nothing to compare with it
+    if table.show == "differences" and table.rows[0] in group.systems:
+        intervals = differences_to_first(group)
     tables = {
         "": main and replace(main, title=table.heading),
         "-intervals": intervals,
         "-searches": searches(group),
         "-printed": beside_ours(group, scores_alone(table.printed)),
-        "-printed-shares": printed_shares(group, retained, table.printed),
+        "-printed-shares": printed_shares(group, table.printed) if retained else None,
         "-quoted": quotations(group, table.quoted),
     }
     return {ending: made for ending, made in tables.items() if made is not None and made.lines}
@@ -312,7 +321,7 @@ def _tables(table: PaperTable, group: ReportGroup, store: Store) -> dict[str, Ta
 
 def _for_paper(
     table: PaperTable,
-    group: ReportGroup,
+    group: Study,
     tables: Mapping[str, Table],
     settings: Sequence[str],
 ) -> LatexTable:
@@ -323,23 +332,8 @@ def _for_paper(
     return main_table(group, tables[""], tables.get("-intervals"), group.students, paper)
 
 
-def _pictures(
-    table: PaperTable,
-    group: ReportGroup,
-    intervals: Table | None,
-    report: Path,
-    latex: bool,
-    stem: str,
-) -> list[Picture]:
-    """The pictures of a table, written into the folder of its report.
-
-    Args:
-        intervals: the table of differences to the first row: its variants and ablations stand in
-            the forest plot too.
-    """
-    group.reference = table.rows[0] if intervals else ""
-    compared = intervals or systems_compared(group, group.answers)
-    group.tables = [replace(compared, file=SYSTEMS)] if compared else []
+def _pictures(group: Study, report: Path, latex: bool, stem: str) -> list[Picture]:
+    """The pictures of a table, written into the folder of its report."""
     # of students that are all as large, cost says nothing
     costs = flops_of(group)
     sizes = {f"{costs[row]:.2g}" for row in group.students if row in costs}

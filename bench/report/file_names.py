@@ -16,7 +16,7 @@ from bench.record.keys import digest
 from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import FOLDER, data_facts
-from bench.report.groups import GLUE_FOLDER, ReportGroup
+from bench.report.study import GLUE_FOLDER, Study
 from bench.report.table import Table
 
 PAGE = "README.md"
@@ -37,7 +37,7 @@ KNOWN = {EMBEDDED_SHA256: EMBEDDED_NAME}
 """Base weights -> the name of their teacher, whose groups have a name without a digest."""
 
 
-def place_of(group: ReportGroup) -> Path:
+def place_of(group: Study) -> Path:
     """The folder of a group's report, below the folder of all reports.
 
     It is named by the data, then by the teacher and the recipe.
@@ -45,7 +45,7 @@ def place_of(group: ReportGroup) -> Path:
     return Path(data_name(group), group_name(group))
 
 
-def paper_place(title: str, group: ReportGroup) -> Path:
+def paper_place(title: str, group: Study) -> Path:
     """The folder of an experiment's report: the paper, then the data, the teacher and the recipe.
 
     The part of a title behind a colon is not in the name.
@@ -56,7 +56,7 @@ def paper_place(title: str, group: ReportGroup) -> Path:
     return Path(fitted(paper, [title]), fitted(f"{data}-{name}", [data, name, group.identity]))
 
 
-def data_name(group: ReportGroup) -> str:
+def data_name(group: Study) -> str:
     """``glue``, ``glue-20000-rows``, ``sample-v2``: the examples, and how many training rows.
 
     All of them need no number.
@@ -71,7 +71,7 @@ def data_name(group: ReportGroup) -> str:
     return fitted(slug(name).lower(), [data.slug, data.max_train_rows])
 
 
-def group_name(group: ReportGroup) -> str:
+def group_name(group: Study) -> str:
     """The teacher, the recipe, and what else distinguishes the group.
 
     Example: ``all-minilm-l6-v2-common-3-epochs``. Words alone name a group of a known teacher,

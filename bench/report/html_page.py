@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from bench.report.comparison import p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
-from bench.report.file_names import named
-from bench.report.groups import ReportGroup
 from bench.report.latex import LatexTable, to_latex
 from bench.report.render import to_csv
 from bench.report.reproduce import commands
 from bench.report.sources import facts
-from bench.report.table import Footnotes, TableCell
+from bench.report.study import Study
+from bench.report.table import Footnotes, Table, TableCell
 from bench.report.tables.leaderboard import SYMBOLS
 from bench.report.tables.registry import SUMMARY
 
@@ -37,14 +36,17 @@ DIGITS = 4
 
 
 def html_page(
-    group: ReportGroup, sections: Sequence[Section], papers: Mapping[str, LatexTable]
+    group: Study,
+    tables: Mapping[str, Table],
+    sections: Sequence[Section],
+    papers: Mapping[str, LatexTable],
 ) -> bytes:
     """The page of a group with these sections; the template writes them.
 
     Args:
+        tables: by the names of their files.
         papers: of the tables that are for a paper, by the names of their files.
     """
-    tables = named(group.tables)
     # what a reader sees of a cell on a closer look: the template adds an entry for each cell that
     # has more than its text
     details: list[dict[str, Any]] = []
@@ -160,7 +162,7 @@ def _rounded(value: float) -> float:
 
 
 def numbers_of(
-    group: ReportGroup, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
+    group: Study, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
     """What the page's filters, closer looks and copies are made of, as JSON has it."""
     rows = {}

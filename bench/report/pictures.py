@@ -16,13 +16,13 @@ from bench.record.cell import POINTS_IN_8_BITS, TEACHER
 from bench.record.schema import Record
 from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
-from bench.report.groups import ReportGroup
+from bench.report.retained_scores import KEEPS, LOSES, scored_by_teacher
+from bench.report.study import Study
 from bench.report.sweeps import Sweep, sweeps
-from bench.report.table import DASH, Line, TableCell, number
-from bench.report.tables.differences import own_row, reference_of
+from bench.report.table import DASH, TableCell, number
 from bench.report.tables.leaderboard import verdicts_of_means
 from bench.report.tables.parts import counted, if_busy
-from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
+from bench.report.verdicts import own_row, reference_of
 
 GREY = "#444444"
 PALE = "#bbbbbb"
@@ -47,7 +47,7 @@ NARROW = 3.3
 """Inches of a column of a paper."""
 WIDE = 6.9
 """Inches of a page of a paper."""
-MATPLOTLIB: dict[str, Any] = {
+MATPLOTLIB: Any = {
     "svg.hashsalt": "bert-bench",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
@@ -77,7 +77,7 @@ class Look(NamedTuple):
     shape: str
 
 
-def looks(group: ReportGroup) -> dict[str, Look]:
+def looks(group: Study) -> dict[str, Look]:
     """Row -> the look of its method: variants look alike. The teacher is a grey diamond."""
     method_of = {label: group.records_of(label)[0].cell.method for label in group.systems}
     look_of_method: dict[str, Look] = {}
@@ -96,7 +96,7 @@ MOST_ROWS = 60
 """A picture shows at most so many rows: nobody reads one of more. The tables have all of them."""
 
 
-def systems_in(group: ReportGroup) -> list[str]:
+def systems_in(group: Study) -> list[str]:
     """The rows of the pictures, the best mean first.
 
     They are those of :func:`_systems`, at most :data:`MOST_ROWS`, the teacher among them.
@@ -104,13 +104,13 @@ def systems_in(group: ReportGroup) -> list[str]:
     return _first(_systems(group))
 
 
-def _systems(group: ReportGroup) -> list[str]:
+def _systems(group: Study) -> list[str]:
     """The rows that are complete and no variant of another row, the best mean first.
 
     They are all complete ones where that leaves one student.
     """
     complete = sorted(
-        group.mean_intervals, key=lambda label: (-group.mean_intervals[label].value, label)
+        group.mean_intervals, key=lambda label: (-(group.mean_intervals[label].value or 0.0), label)
     )
     systems = [label for label in complete if label == TEACHER or not own_row(group, label)]
     has_several_students = len(set(systems) - {TEACHER}) > 1
@@ -125,7 +125,7 @@ def _first(rows: Sequence[str]) -> list[str]:
     return shown
 
 
-def left_out_of_pictures(group: ReportGroup) -> str:
+def left_out_of_pictures(group: Study) -> str:
     """A sentence for a caption, where a picture has not all rows; "" where it has."""
     count = len(_systems(group))
     if count <= MOST_ROWS:
@@ -177,13 +177,13 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
         figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
 
-def row_height(group: ReportGroup, labels: Sequence[str]) -> float:
+def row_height(group: Study, labels: Sequence[str]) -> float:
     """The height of a row in inches: more where a name takes two lines or three."""
     most_breaks = max(text_of(group.called(label)).count("\n") for label in labels)
     return (0.21, 0.25, 0.36)[most_breaks]
 
 
-def _name_rows(axes: Any, group: ReportGroup, labels: Sequence[str]) -> None:
+def _name_rows(axes: Any, group: Study, labels: Sequence[str]) -> None:
     """Write the rows' names at the left, the first at the top."""
     names = [text_of(group.called(label)) for label in labels]
     axes.set_yticks(range(len(labels)), names, linespacing=0.9)
@@ -224,7 +224,7 @@ def _panels(figure: Any, grid: Grid, count: int, **options: Any) -> list[Any]:
 # ---- the forest plot
 
 
-def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
+def plotted_differences(group: Study) -> dict[str, TableCell]:
     """Row -> the cell of its mean difference to the baseline, the largest first.
 
     They are the teacher and the complete systems.
@@ -241,7 +241,7 @@ def plotted_differences(group: ReportGroup) -> dict[str, TableCell]:
     return {label: differences[label] for label in _first(ordered)}
 
 
-SHOWN = 6
+SHOWN = 4
 """So many intervals of median width fit side by side on the axis of the forest plot.
 
 Nobody sees one among more.
@@ -275,7 +275,7 @@ def _ends(cells: Sequence[TableCell]) -> tuple[float, float]:
     return left - margin, right + margin
 
 
-def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
+def forest(group: Study, form: str = "svg") -> bytes | None:
     """The forest plot: each row's mean difference to the baseline, with its interval.
 
     It is None where no two complete rows have stored answers.
@@ -296,7 +296,7 @@ def forest(group: ReportGroup, form: str = "svg") -> bytes | None:
         axes.axvline(0, color=GREY, linewidth=0.7)
         # the majority class, where it is near
         if group.majority is not None and reference in group.mean_intervals:
-            distance = group.majority - group.mean_intervals[reference].value
+            distance = group.majority - (group.mean_intervals[reference].value or 0.0)
             if left < distance < right:
                 axes.axvline(distance, color=GREY, linewidth=0.7, linestyle=":")
         _name_rows(axes, group, list(cells))
@@ -361,7 +361,7 @@ class Point(NamedTuple):
     fewer_seeds: bool
 
 
-def _rows_of_few_seeds(group: ReportGroup) -> set[str]:
+def _rows_of_few_seeds(group: Study) -> set[str]:
     """The rows that lack seeds in a column of the mean."""
     few = set()
     for label in group.mean_intervals:
@@ -370,7 +370,7 @@ def _rows_of_few_seeds(group: ReportGroup) -> set[str]:
     return few
 
 
-def _is_better(group: ReportGroup, row: str, other: str) -> bool:
+def _is_better(group: Study, row: str, other: str) -> bool:
     """Whether the interval of two rows' mean difference is above 0; never without verdicts."""
     if group.no_verdict:
         return False
@@ -379,7 +379,7 @@ def _is_better(group: ReportGroup, row: str, other: str) -> bool:
 
 
 def points(
-    group: ReportGroup, costs: Mapping[str, float], shown: Collection[str] | None = None
+    group: Study, costs: Mapping[str, float], shown: Collection[str] | None = None
 ) -> list[Point]:
     """The complete rows that have a cost, the best mean first.
 
@@ -403,7 +403,7 @@ def points(
     return sorted(judged, key=lambda point: (-point.value, point.label))
 
 
-def flops_of(group: ReportGroup) -> dict[str, float]:
+def flops_of(group: Study) -> dict[str, float]:
     """Row -> FLOPs of one sequence of 128 tokens, in G.
 
     Rows in 8 bits are left out: they need as many operations as in fp32, and each costs less.
@@ -420,7 +420,7 @@ def flops_of(group: ReportGroup) -> dict[str, float]:
     return flops
 
 
-def files_of(group: ReportGroup) -> dict[str, float]:
+def files_of(group: Study) -> dict[str, float]:
     """Row -> megabytes of its file; nothing where all models have the same number of bits.
 
     There, parameters and FLOPs say as much.
@@ -448,7 +448,7 @@ APART = 0.014
 """Two rows of one cost are drawn so far apart, as a share of the axis."""
 
 
-def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
+def scatter(group: Study, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
     """One point a row with its interval, and the front of those that no cheaper row surpasses.
 
     Rows of one cost are side by side. It is None for fewer than two rows.
@@ -494,7 +494,7 @@ def scatter(group: ReportGroup, costs: Mapping[str, float], form: str, axis: str
     return out.getvalue()
 
 
-def _name_and_score(group: ReportGroup, point: Point) -> str:
+def _name_and_score(group: Study, point: Point) -> str:
     """The words of a point in the legend."""
     few = " (fewer seeds)" if point.fewer_seeds else ""
     return f"{text_of(group.called(point.label), 22)} {point.value:.1f}{few}"
@@ -555,7 +555,7 @@ def _scale_costs(axes: Any, least: float, most: float, span: float) -> None:
 # ---- score by one setting
 
 
-def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
+def setting_curves(group: Study, form: str = "svg") -> bytes | None:
     """A panel for each setting of which several values stand in the table.
 
     It shows the mean difference to the method as it is, with its interval. None: there is no such
@@ -578,7 +578,7 @@ def setting_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
-def _draw_sweep(axes: Any, group: ReportGroup, sweep: Sweep, look: Look) -> None:
+def _draw_sweep(axes: Any, group: Study, sweep: Sweep, look: Look) -> None:
     """The rows of a sweep: points with intervals, the row they are compared with filled."""
     for place, row in enumerate(sweep.rows.values()):
         is_reference = row == sweep.reference
@@ -629,62 +629,50 @@ class RetentionMap:
     """What the map of retention shows.
 
     Attributes:
-        lines: of the table of retention, those that are drawn, in their order.
-        places: of each column of the map, where its cell is in a line.
+        cells: row -> a cell for each column of the map; the best row first.
         titles: of each column.
     """
 
-    lines: Sequence[Line]
-    places: Sequence[int]
+    cells: Mapping[str, Sequence[TableCell]]
     titles: Sequence[str]
 
-    def cells_of(self, line: Line) -> list[TableCell]:
-        """The cells of a line, one for each column of the map."""
-        return [line.cells[place] for place in self.places]
 
-
-def _to_map(group: ReportGroup) -> RetentionMap | None:
+def _to_map(study: Study) -> RetentionMap | None:
     """The rows and columns of the map of retention; None where it would say nothing."""
-    of_retention = [table for table in group.tables if table.file == KEPT_OF_THE_TEACHER]
     # of one column the forest plot says the same
-    if not of_retention or len(group.columns) < 2:
+    if len(study.columns) < 2:
         return None
-    table = of_retention[0]
-    systems = systems_in(group)
-    lines = [line for line in table.lines if line.label in systems]
-    if not lines:
-        return None
-
-    # the table has the row's name, the columns, and their mean, which is the map's first column
-    mean = len(table.columns) - 2
-    places = list(range(mean))
-    titles = [table.columns[1 + place].title.partition(" (")[0] for place in places]
-    first = group.columns.index(group.averaged[0])
-    if len(group.averaged) > 1:
-        places = [mean, *places]
+    systems = systems_in(study)
+    rows = {label: row for label, row in study.retained.items() if label in systems}
+    titles = [column.title.partition(" (")[0] for column in scored_by_teacher(study)]
+    cells = {label: list(row.scores.values()) for label, row in rows.items()}
+    # the best first: by the mean, which is the map's first column, or by the column of all means
+    if len(study.averaged) > 1:
         titles = ["mean", *titles]
-        first = mean
+        cells = {label: [row.mean, *cells[label]] for label, row in rows.items()}
+        first = {label: row.mean for label, row in rows.items()}
+    else:
+        first = {label: row.scores[study.averaged[0]] for label, row in rows.items()}
+    in_order = sorted(rows, key=lambda label: -(first[label].value or 0.0))
+    has_numbers = any(cell.value is not None for own in cells.values() for cell in own)
+    # a row is left blank where it lacks a column
+    return (
+        RetentionMap({label: cells[label] for label in in_order}, titles) if has_numbers else None
+    )
 
-    # the best first; a row is left blank where it lacks a column
-    lines.sort(key=lambda line: -(line.cells[first].value or 0.0))
-    shown = RetentionMap(lines, places, titles)
-    drawn = [cell for line in lines for cell in shown.cells_of(line)]
-    has_numbers = any(cell.value is not None for cell in drawn)
-    return shown if has_numbers else None
 
-
-def retention_map(group: ReportGroup, form: str = "svg") -> bytes | None:
+def retention_map(group: Study, form: str = "svg") -> bytes | None:
     """The retention of each system, by column; the colours part at 100."""
     shown = _to_map(group)
     if shown is None:
         return None
-    cells = [shown.cells_of(line) for line in shown.lines]
+    cells = list(shown.cells.values())
     values = np.array([list(map(_or_nan, line)) for line in cells])
     reach = min(30.0, max(5.0, float(np.nanmax(np.abs(values - 100)))))
-    labels = [line.label for line in shown.lines]
+    labels = list(shown.cells)
 
     # titles as wide as a column of the paper's lets them be, or of its page
-    columns = len(shown.places)
+    columns = len(shown.titles)
     is_narrow = max(map(len, shown.titles)) <= NARROW_TITLES // columns
     room = (NARROW_TITLES if is_narrow else WIDE_TITLES) // columns
     titles = [text_of(title, max(2, min(12, room))) for title in shown.titles]
@@ -736,7 +724,7 @@ Losses = Mapping[str, Sequence[float]]
 """Name of a loss -> its values over the steps of one stage."""
 
 
-def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
+def learning_curves(group: Study, form: str = "svg") -> bytes | None:
     """A panel for each system with its losses over the training; and one of the scores by epoch.
 
     It is None where nobody asked for scores by epoch.
@@ -772,7 +760,7 @@ def learning_curves(group: ReportGroup, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
-def _drawn_trainings(group: ReportGroup) -> dict[str, Record]:
+def _drawn_trainings(group: Study) -> dict[str, Record]:
     """Row -> the record whose losses are drawn: its first one on the task that most rows have.
 
     Ablations are left out. Methods as they are come before rows with changed settings.
@@ -885,7 +873,7 @@ HOLLOW = (
     "Hollow: another row costs no more and scores higher "
     "(the interval of the difference is above 0)."
 )
-PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None]]] = {
+PICTURES: Mapping[str, tuple[str, str, Callable[[Study, str], bytes | None]]] = {
     "differences": (
         "Mean difference to the baseline",
         "Bars: 95 % intervals. Filled: significant. Diamond: the teacher, not tested. "
@@ -902,7 +890,9 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[ReportGroup, str], bytes | None
     "score-latency": (
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
-        lambda group, form: scatter(group, group.latencies, form, if_busy("latency (ms)", group)),
+        lambda group, form: scatter(
+            group, group.speed.latencies, form, if_busy("latency (ms)", group)
+        ),
     ),
     "score-file": (
         "Mean score against the size of the file",

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from bench.errors import InputError, one_line, unknown
 from bench.record.task_facts import SAMPLE
-from bench.report.groups import ReportGroup, ScoreColumn
+from bench.report.score_column import ScoreColumn
+from bench.report.study import Study
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.stats.metrics import METRICS, label_of
 from bench.stats.power import DEVELOPMENT_EXAMPLES
@@ -170,7 +171,7 @@ def printed_cells(
     return found
 
 
-def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table | None:
+def beside_ours(group: Study, printed: Mapping[str, PrintedRow]) -> Table | None:
     """Ours and the paper's, cell by cell, of the rows that a file names.
 
     It is None where the file names no row that was measured.
@@ -181,7 +182,7 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
     # nothing generated compares with a paper
     if group.facts.source == SAMPLE:
         return None
-    lines = []
+    lines: list[Line] = []
     for column in group.columns:
         for label in group.systems:
             if label in printed:
@@ -204,9 +205,7 @@ def beside_ours(group: ReportGroup, printed: Mapping[str, PrintedRow]) -> Table 
     return Table("Printed numbers and ours", columns, lines, (note,))
 
 
-def _pairs(
-    group: ReportGroup, label: str, main: ScoreColumn, printed: PrintedRow
-) -> Iterator[Line]:
+def _pairs(group: Study, label: str, main: ScoreColumn, printed: PrintedRow) -> Iterator[Line]:
     """A line for each printed cell of a row that is of this column's examples."""
     for cell in printed.cells:
         # ours by the paper's metric, where that was measured
@@ -233,7 +232,7 @@ def _pairs(
         yield Line(column.title, cells, row=label)
 
 
-def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Published) -> list[str]:
+def _reasons(group: Study, label: str, column: ScoreColumn, printed: Published) -> list[str]:
     """Why a printed number and ours are not of the same examples, metric and pre-training."""
     reasons = []
     # the split and the metric
@@ -257,7 +256,7 @@ def _reasons(group: ReportGroup, label: str, column: ScoreColumn, printed: Publi
     return [*reasons, *_pretrainings(group, label, column)]
 
 
-def _pretrainings(group: ReportGroup, label: str, column: ScoreColumn) -> list[str]:
+def _pretrainings(group: Study, label: str, column: ScoreColumn) -> list[str]:
     """The pre-trainings of a row that were ours, and on which text."""
     texts = set()
     for record in group.finished(label, column):

@@ -11,9 +11,8 @@ from typing import Any
 from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER
 from bench.record.recipe import Recipe
 from bench.record.schema import Record
-from bench.record.store import Store
 from bench.record.task_facts import OWN, data_facts, row_as_typed
-from bench.report.groups import ReportGroup
+from bench.report.study import Study
 from bench.request import RECORDED, Request
 from bench.request.choices import SAMPLE
 from bench.request.recorded import PretrainingText, Recorded, task_as_typed
@@ -76,7 +75,7 @@ class Asked:
         return replace(self, request=replace(self.request, corpus=(), corpus_tokens=None))
 
 
-def commands(group: ReportGroup) -> list[str]:
+def commands(group: Study) -> list[str]:
     """The commands that find the records of a group, each with the rows that have the same tasks
     and seeds.
 
@@ -123,7 +122,7 @@ def commands(group: ReportGroup) -> list[str]:
     ]
 
 
-def _in_order(group: ReportGroup) -> list[Record]:
+def _in_order(group: Study) -> list[Record]:
     """The records of a group's rows, in the order of its table where that has one."""
     labels = group.systems if group.order else ()
     place = {label: number for number, label in enumerate(labels)}
@@ -161,7 +160,7 @@ def _has_text(how: Asked) -> bool:
 
 
 def _command_of_rows(
-    group: ReportGroup,
+    group: Study,
     how: Asked,
     tasks: Sequence[str],
     seeds: tuple[int, ...],
@@ -179,7 +178,7 @@ def _command_of_rows(
     return _command(group, "tune", request, how.search.words(len(seeds)))
 
 
-def _command(group: ReportGroup, verb: str, request: Request, search: Sequence[str]) -> str:
+def _command(group: Study, verb: str, request: Request, search: Sequence[str]) -> str:
     """A command of a request; a search, whose words stand behind the teacher, knows the common
     recipe alone."""
     words = request.command(verb, ["methods", "tasks", *FIRST])
@@ -204,7 +203,7 @@ def _further() -> list[str]:
     return [name for name in RECORDED if name not in known]
 
 
-def _typed(group: ReportGroup, tasks: Iterable[str]) -> str:
+def _typed(group: Study, tasks: Iterable[str]) -> str:
     """How tasks of a group are typed."""
     cells = [record.cell for record in group.records]
     return ",".join(task_as_typed(task, cells) for task in tasks)
@@ -222,13 +221,13 @@ def _row(record: Record) -> str:
     return row_as_typed(cell)
 
 
-def request_of(group: ReportGroup) -> Request:
+def request_of(group: Study) -> Request:
     """What the records of a group share, as the request of one of its cells."""
     metrics = own_metrics(group)
     return Request.of(Recorded(group.cell, text=_any_text(group), metrics=metrics))
 
 
-def _usual(group: ReportGroup) -> Mapping[str, Any]:
+def _usual(group: Study) -> Mapping[str, Any]:
     """The numbers of the recipe of a group's teacher, which takes over none that were set."""
     for record in group.records:
         if record.cell.method == TEACHER:
@@ -237,26 +236,29 @@ def _usual(group: ReportGroup) -> Mapping[str, Any]:
 
 
 def experiment_command(
-    group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False
+    group: Study, file: Path, tables: str, tasks: str, of_the_file: bool = False
 ) -> str:
     """The command that made the report of an experiment file.
 
     Args:
         group: its records, of all tables.
         tables, tasks: the names that were typed; "" for all.
-        of_the_file: whether the file sets numbers for some rows or tasks, which an option would override.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would
+            override.
     """
     seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
     request = replace(request_of(group), seeds=tuple(sorted(seeds)))
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
-    words += ["--table", tables] if tables else []
-    words += ["--tasks", tasks] if tasks else []
+    if tables:
+        words += ["--table", tables]
+    if tasks:
+        words += ["--tasks", tasks]
     of_training = ("optimizer",) if of_the_file else OF_TRAINING
     words += _options(request, [*FIRST, *of_training, *LAST])
     return shlex.join([*words, "--results", group.results])
 
 
-def verifying(group: ReportGroup) -> str:
+def verifying(group: Study) -> str:
     """The command that trains one record of a group again; its key is left open.
 
     A record has neither the file of a task of one's own nor that of word vectors: both are typed.
@@ -269,26 +271,25 @@ def verifying(group: ReportGroup) -> str:
     return shlex.join([*words, *request.typed(named)])
 
 
-def own_metrics(group: ReportGroup) -> tuple[str, ...]:
+def own_metrics(group: Study) -> tuple[str, ...]:
     """The metrics of a group's records that are in files of their users, each MODULE:NAME."""
     scored = sorted({name for record in group.records for name in record.task.metrics})
     return tuple(reference for name in scored if (reference := reference_of(name)))
 
 
-def as_typed_path(place: Path) -> str:
-    """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
-    here, there = Path.cwd().resolve(), place.resolve()
-    return (
-        str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
-    )
+def as_typed_path(path: Path) -> str:
+    """How to type a folder of records, or a file.
+
+    It is typed from here if it is below, else by its name, as other folders.
+    """
+    here = Path.cwd().resolve()
+    there = path.resolve()
+    if there.is_relative_to(here) and there != here:
+        return str(there.relative_to(here))
+    return there.name
 
 
-def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record]) -> None:
-    """Set what the commands of a group need to know of the folder of its records, of which ``records`` are all."""
-    group.results, group.texts = as_typed_path(store.root), _texts(records)
-
-
-def _text(record: Record, group: ReportGroup) -> PretrainingText | None:
+def _text(record: Record, group: Study) -> PretrainingText | None:
     """The text of a record's starts; None where it has none, or where nobody knows it."""
     for artefact in record.artefacts.values():
         if artefact.get("key") in group.texts:
@@ -296,12 +297,16 @@ def _text(record: Record, group: ReportGroup) -> PretrainingText | None:
     return None
 
 
-def _any_text(group: ReportGroup) -> PretrainingText | None:
+def _any_text(group: Study) -> PretrainingText | None:
     """The text of the first start of a group that has a known one."""
-    return next(filter(None, (_text(record, group) for record in group.records)), None)
+    for record in group.records:
+        text = _text(record, group)
+        if text is not None:
+            return text
+    return None
 
 
-def _texts(records: Iterable[Record]) -> dict[str, PretrainingText]:
+def texts_of_starts(records: Iterable[Record]) -> dict[str, PretrainingText]:
     """Key of a start made from text -> that text, where one of the records says it."""
     texts = {}
     for record in records:
@@ -319,8 +324,11 @@ def _texts(records: Iterable[Record]) -> dict[str, PretrainingText]:
     return texts
 
 
-def starts_without_text(group: ReportGroup) -> dict[str, list[str]]:
-    """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
+def starts_without_text(group: Study) -> dict[str, list[str]]:
+    """Pre-trainings whose text no record names: key -> the rows that use it.
+
+    All their records are older than that entry.
+    """
     known = group.texts
     rows: dict[str, set[str]] = {}
     for record in group.records:

@@ -18,7 +18,7 @@ from bench.record.speed_sessions import OWN_RUNTIME, Conditions, SpeedRecord, Ti
 from bench.report.document import Section, to_page, write_index
 from bench.report.file_names import PAGE, TABLES, fitted, named
 from bench.report.render import write_tables
-from bench.report.table import DASH, INTERVAL, Column, Line, Table, TableCell, number
+from bench.report.table import BUSY, DASH, INTERVAL, Column, Line, Table, TableCell, number
 from bench.stats.ratios import Ratio, enough_rounds_for, ratio
 
 DRIFT = 0.1
@@ -134,7 +134,7 @@ def _timings(record: SpeedRecord, c: Conditions) -> Table:
         Column("System"),
         *(Column(name, digits=6) for name in shares),
         Column("sequences/s"),
-        Column("speed-up (busy)" if record.others else "speed-up", csv=INTERVAL),
+        Column("speed-up" + BUSY if record.others else "speed-up", csv=INTERVAL),
         Column("95 % interval", csv={}),
         Column("rounds"),
     ]

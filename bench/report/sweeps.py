@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from bench.record.keys import canonical
-from bench.report.groups import ReportGroup
+from bench.report.study import Study
 from bench.report.tables.provenance import peak_rate
 
 RATE = "learning rate"
@@ -29,7 +29,7 @@ class Sweep(NamedTuple):
         return min(self.rows.values(), key=lambda row: (row.count(":"), len(row), row))
 
 
-def sweeps(group: ReportGroup) -> list[Sweep]:
+def sweeps(group: Study) -> list[Sweep]:
     """The complete rows with stored answers that are equal but for one number.
 
     There are three values of it, or more.

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 DASH = "–"
+BUSY = " (busy)"
+"""Behind the title of a column of times that were taken on a busy machine."""
 
 
 class Footnotes:
@@ -208,10 +210,14 @@ class Table:
 
     @property
     def values_header(self) -> list[str]:
-        """The titles of the columns of a CSV file."""
+        """The titles of the columns of a CSV file, which are the same on a busy machine: there a
+        further column says that it was busy."""
         titles = []
         for column, fields in zip(self.columns, self._fields, strict=True):
-            titles += [column.title + suffix for suffix in fields]
+            title = column.title.removesuffix(BUSY)
+            titles += [title + suffix for suffix in fields]
+            if title != column.title:
+                titles.append(f"{title} busy")
         return titles
 
     @property
@@ -228,6 +234,8 @@ class Table:
         for column, fields, cell in zip(self.columns, self._fields, line.all_cells, strict=True):
             for attribute in fields.values():
                 values.append(_plain(cell, attribute, column.digits))
+            if column.title.endswith(BUSY):
+                values.append("yes")
         return values
 
 

@@ -83,8 +83,9 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         CellLocks(request.results) as locks,
         executor_for(plan, progress) as executor,
     ):
-        for slot in plan.stale if request.rerun_stale else ():
-            slot.forget()
+        if request.rerun_stale:
+            for slot in plan.stale:
+                slot.forget()
         with interrupts_noticed():
             Schedule(plan, executor, store, locks, outcome).carry_out()
     if request.track:
@@ -168,12 +169,13 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
         return FailedCell(shown_tasks(cell), row, cell.seed, why, record.key)
     # there is none: it was set aside, or somebody took it away
     aside = store.set_aside_reason(cell)
-    why = (
-        f"its record was set aside: {aside}; the same command makes it again"
-        if aside
-        else f"its record is not in {store.root}, which somebody may have moved or removed; "
-        "the same command makes what is missing"
-    )
+    if aside:
+        why = f"its record was set aside: {aside}; the same command makes it again"
+    else:
+        why = (
+            f"its record is not in {store.root}, which somebody may have moved or removed; "
+            "the same command makes what is missing"
+        )
     return FailedCell(shown_tasks(cell), row, cell.seed, why)
 
 

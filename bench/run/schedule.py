@@ -121,20 +121,19 @@ class Schedule:
             while self._waiting or self._running:
                 end_if_interrupted()
                 # an answer that is there is written before another step begins
-                if self.executor.has_free_worker and not any(
-                    future.done() for future in self._running
-                ):
-                    if (step := self._next()) is not None:
+                is_answered = any(future.done() for future in self._running)
+                if self.executor.has_free_worker and not is_answered:
+                    step = self._next()
+                    if step is not None:
                         self._waiting = [other for other in self._waiting if other is not step]
                         self._begin(step)
                         continue
-                    if not self._running:  # another run works on all that is left
-                        time.sleep(POLL_SECONDS)
-                done = (
-                    wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done
-                    if self._running
-                    else set()
-                )
+                done: set[Future[StepResult]] = set()
+                if self._running:
+                    done = wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done
+                else:
+                    # another run works on all that is left
+                    time.sleep(POLL_SECONDS)
                 self.executor.show()
                 self._take_all(done)
         except BaseException:

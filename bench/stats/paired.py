@@ -89,6 +89,7 @@ def permutation(
         drawn_R = _swapped_patterns(first, second, labels, by, rng, resamples)
     else:
         drawn_R = _swapped_examples(first, second, labels, by.of_rows, rng, resamples)
+    # how often they differ as much as the two do
     drawn_R = np.abs(drawn_R)
     observed = abs(measure.score(first, labels) - measure.score(second, labels))
     is_equal_R = np.isclose(drawn_R, observed, rtol=0, atol=1e-12)
@@ -106,6 +107,7 @@ def _swapped_patterns(
     resamples: int,
 ) -> np.ndarray:
     """[resamples] differences of systems that are swapped in some examples of each pattern."""
+    # of each pattern, so many examples are swapped
     counts_K, (a_KC, b_KC, true_KC), classes = patterns([first, second], labels)
     true_RC = np.broadcast_to(counts_K @ true_KC, (resamples, len(classes)))
     swapped_RK = rng.binomial(counts_K, 0.5, size=(resamples, len(counts_K)))
@@ -179,6 +181,7 @@ def scores_by_system(
     resamples: int = RESAMPLES,
 ) -> np.ndarray:
     """[M, resamples] as :func:`resampled_scores`; one system's scores lie side by side."""
+    # a mean over classes needs as many examples of each in every resample
     by = metric_of(metric).resampling
     score = by.scorer(systems, labels)
     draw = counts
@@ -284,6 +287,7 @@ def of_contrast(rows: Sequence[Trained]) -> Resamples:
     of all rows count; a row of one seed is taken to scatter as the others do on average, whose
     seeds are all that is known of it.
     """
+    # as many seeds in all rows: they are matched
     counts = {row.score_RS.shape[1] for row in rows}
     if len(counts) == 1:
         (seeds,) = counts
@@ -294,6 +298,7 @@ def of_contrast(rows: Sequence[Trained]) -> Resamples:
         trained = tuple(_between_seeds(row.score_RS, row.weight**2 / seeds) for row in rows)
         return Resamples(value_RS.mean(1), _interaction_variance(value_RS) / seeds, trained)
 
+    # else each row scatters by itself; those of one seed borrow what the others show
     mean_R = np.sum([row.weight * row.score_RS.mean(1) for row in rows], axis=0)
     repeated = [row for row in rows if row.score_RS.shape[1] > 1]
     single = [row for row in rows if row.score_RS.shape[1] == 1 and not row.is_fixed]
@@ -305,18 +310,6 @@ def of_contrast(rows: Sequence[Trained]) -> Resamples:
         interaction += times * _interaction_variance(row.score_RS)
         sides.append(_between_seeds(row.score_RS, times))
     return Resamples(mean_R, interaction, tuple(sides))
-
-
-def of_difference(
-    first_RS: np.ndarray, second_RS: np.ndarray, fixed: tuple[bool, bool] = (False, False)
-) -> Resamples:
-    """Differences of two rows' means over seeds, as :func:`of_contrast` has them.
-
-    Args:
-        first_RS, second_RS: scores on each resample, for each seed.
-        fixed: a side that is not trained anew for a seed, such as the teacher of all seeds.
-    """
-    return of_contrast([Trained(1.0, first_RS, fixed[0]), Trained(-1.0, second_RS, fixed[1])])
 
 
 def over_seeds(value_RS: np.ndarray, *trained: np.ndarray) -> Resamples:
@@ -437,6 +430,7 @@ def seed_half_width(baseline: Sequence[float], runs: int) -> float | None:
         return None
     from scipy.stats import t
 
+    # the difference of two means has twice the variance of one
     deviation = float(np.std(baseline, ddof=1))
     quantile = float(t.ppf((1 + CONFIDENCE) / 2, len(baseline) - 1))
     return quantile * deviation * float(np.sqrt(2 / runs))

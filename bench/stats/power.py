@@ -54,6 +54,7 @@ def power(gap: float, examples: int, disagreement: float = DISAGREEMENT) -> floa
     """
     from scipy.stats import norm
 
+    # under no difference, and under this one, the share of discordant examples is the same
     critical = norm.ppf(1 - LEVEL / 2) * math.sqrt(disagreement)
     spread = math.sqrt(max(disagreement - gap * gap, 1e-12))
     return float(norm.cdf((math.sqrt(examples) * abs(gap) - critical) / spread))
@@ -124,6 +125,7 @@ def power_of_seeds(
 
     if seed_disagreement is None:
         seed_disagreement = disagreement
+    # the variances of the difference: of the examples, and of a training's chance on each of them
     of_examples = max(0.0, disagreement - gap * gap - seed_disagreement) / examples
     interaction = seed_disagreement / examples / seeds
     # a spread below the chance on single examples was luck: other seeds show the whole of it
@@ -174,6 +176,7 @@ def _smallest(condition: Callable[[float], bool], most: float) -> float | None:
     """Where ``condition`` begins to hold between 0 and ``most``; None where it holds nowhere."""
     if not condition(most):
         return None
+    # halve the interval until it is as narrow as a number
     low = 0.0
     high = most
     for _ in range(60):

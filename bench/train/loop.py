@@ -215,6 +215,7 @@ def _one_ahead(
     if device.type == "cuda":
         here = partial(torch.cuda.set_device, torch.cuda.current_device())
     with ThreadPoolExecutor(1, initializer=here) as thread:
+        # the next step is handed to the thread before this one is taken
         pending = ((step, thread.submit(prepare, step)) for step in steps)
         coming = next(pending, None)
         while coming is not None:
@@ -234,6 +235,7 @@ def _batches(
     if not batches:
         return batches
     for examples in _cut(step.examples, options.micro_batch):
+        # packed once; masked and filled up as each view has it
         plain = data.batch(examples, task=step.task)
         for view, parts in batches.items():
             part = plain
@@ -261,6 +263,7 @@ def _train_step(
         # attention costs so much
         squared = sum(length**2 for layout in layouts for length in layout.lengths)
 
+        # the teacher once for all, then each student by itself
         parts = _with_teacher(step, view, batches[view], sharing, teacher, options, stopwatch)
         for trainer, stage, number in sharing:
             log = trainer.log
@@ -295,6 +298,7 @@ def _with_teacher(
     taught = [trainer for trainer, stage, _ in sharing if stage.teacher]
     if taught and teacher is None:
         raise CellError("a term reads the teacher, but this training has none")
+    # all that some student's terms read: asking for more changes no answer
     asked: Taps = frozenset().union(*(stage.teacher for _, stage, _ in sharing))
 
     # a seed of its own for the teacher's dropout at every step
@@ -304,6 +308,7 @@ def _with_teacher(
         seed = int(np.random.default_rng(key).integers(2**63))
         noise = RandomState(seed, options.numerics.device)
 
+    # a pass that is shared costs each student its part, and alone the whole
     def note(seconds: float) -> None:
         for trainer in taught:
             trainer.log.teacher_seconds_shared += seconds / len(taught)
@@ -320,6 +325,7 @@ def _with_teacher(
                     with noise.current():
                         answer = forward(teacher.train(), batch, asked)
                     teacher.eval()
+        # parts of different sizes weigh by their examples
         share = len(batch.example_ids) / len(step.examples)
         parts.append(MicroBatch(batch, answer, share))
     return parts

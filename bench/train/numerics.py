@@ -53,6 +53,7 @@ class Stopwatch:
     @contextmanager
     def timing(self, add: Callable[[float], None]) -> Iterator[None]:
         """Tell ``add`` the seconds of what is done inside: at once, or with :meth:`settle`."""
+        # CUDA: two events in its own queue, read by settle
         if self._device.type == "cuda":
             begin = torch.Event(self._device, enable_timing=True)
             end = torch.Event(self._device, enable_timing=True)
@@ -61,6 +62,7 @@ class Stopwatch:
             end.record()
             self._open.append((begin, end, add))
             return
+        # every other device: the clock, when its work is done
         begun = self._now()
         yield
         add(self._now() - begun)
@@ -83,6 +85,7 @@ class RandomState:
 
     def __init__(self, seed: int, device: torch.device) -> None:
         self._device = device
+        # seeding torch is the only way to such a state; what others draw stays as it was
         with self._saved():
             torch.manual_seed(seed)
             self._state = self._read()
@@ -140,6 +143,7 @@ class RandomState:
     def current(self) -> Iterator[None]:
         """Let torch draw from this state inside ``with``; afterwards it draws as it did before."""
         with self._saved():
+            # this state, and where it stands afterwards, also after an error
             self._write(self._state)
             try:
                 yield

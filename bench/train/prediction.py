@@ -40,6 +40,7 @@ def predict(
     done = 0
     for examples in _batches_by_length(data):
         batch = data.batch(examples, numerics.device)
+        # logits, or counts of the texts that are written
         with torch.no_grad(), numerics.autocast():
             if isinstance(model, WritingModel):
                 answer = _counts(model.written(batch), data, batch.texts)
@@ -47,6 +48,7 @@ def predict(
                 answer = forward(model, batch, LOGITS).logits.float().cpu().numpy()
         if not np.isfinite(answer).all():
             raise CellError("the trained model predicts values that are not numbers")
+        # of a question the best span of each of its windows
         if data.questions is not None:
             answer = data.questions.best_spans(examples, answer)
         # the first batch says how many numbers there are of an example
@@ -92,6 +94,7 @@ def evaluate_class_of(metric: Metric) -> Any:
     import datasets
     import evaluate
 
+    # the types of an answer and of a label, as datasets has them
     form = metric.form
     value = datasets.Value(form.dtype)
     answer = datasets.List(datasets.Value("float32"), length=form.shape[0]) if form.shape else value
@@ -114,6 +117,7 @@ def score(logits: np.ndarray, labels: np.ndarray, metrics: Sequence[str]) -> dic
     Raises:
         InputError: no such metric.
     """
+    # by the library evaluate, which holds them in memory
     scores: dict[str, float] = {}
     for name in metrics:
         metric = metric_of(name)

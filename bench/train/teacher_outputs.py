@@ -44,8 +44,10 @@ def of_tokens(tap: Tap, spans: bool) -> bool:
 
 def by_example(layout: Layout, tap: Tap, value: Any, spans: bool = False) -> list[list[Tensor]]:
     """What a pass read of a tap, cut into the tensors of each example, without padding."""
+    # the logits of a span are cut token by token
     if spans and tap.kind == "logits":
         value = logits_of_tokens(layout, value)
+    # scores are padded to the longest sequence of their chunk
     if tap.kind == "scores":
         padded: dict[int, Tensor] = {}
         for chunk, x_nHLL in zip(layout.chunks, value, strict=True):
@@ -75,6 +77,7 @@ def joined(
         if spans and tap.kind == "logits":
             return span_logits(layout, tensors[0])
         return tensors if tap.kind == "vectors" else tensors[0]
+    # scores are padded again, chunk by chunk, each with as many heads as an example has
     chunks = []
     for chunk in layout.chunks:
         (x_Hnn,) = examples[chunk.sequences[0]]
@@ -117,6 +120,7 @@ def write_outputs(
     Raises:
         CellError: a number does not fit into the format, or is none.
     """
+    # fixed batches: the last digits of an answer depend on its neighbours
     widths: dict[Tap, list[int]] = {}
     teacher = teacher.to(numerics.device).eval()
     starts = range(0, len(data), ROWS_A_PASS)
@@ -168,6 +172,7 @@ class TeacherOutputs:
         Raises:
             CellError: the file is not of these examples.
         """
+        # the taps of the file, and the widths of their tensors
         self.widths: dict[Tap, list[int]] = {}
         for body in taps:
             weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
@@ -224,6 +229,7 @@ class TeacherOutputs:
         tensors: dict[Tap, list[Tensor]] = {}
         n = self.lengths[row]
         start = self._starts[row]
+        # tap behind tap, each with its tensors one after the other
         for tap, size in self._sizes(n).items():
             stop = start + size
             if tap in taps:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.analysis.answer import Answer, Tried, answer, in_megabytes, sheet, with_busy_cores
+from bench.analysis.answer import Answer, Tried, answer, for_programs, in_megabytes, sheet
 from bench.analysis.answer_page import Taken, page
 from bench.analysis.choose import Choice, choose
 from bench.analysis.limits import LIMITS, checked_limits
@@ -26,14 +26,13 @@ from bench.measure.backends import INT8, ONNX, check_backends
 from bench.plan.plan import Plan
 from bench.progress import Progress
 from bench.record.cell import PREDICTIONS, TEACHER
-from bench.record.speed_sessions import SpeedRecord
+from bench.record.speed_sessions import SpeedRecord, speed_records
 from bench.record.store import Store
 from bench.record.task_facts import row_as_typed
-from bench.report.groups import ReportGroup
 from bench.report.render import to_csv
-from bench.report.resampled import resample
+from bench.report.studies import Folder, study_of
+from bench.report.study import Study
 from bench.report.tables.parts import counted
-from bench.report.tables.registry import draw_means
 from bench.report.write import write_groups
 from bench.run import Outcome
 from bench.workflows.question import (
@@ -130,7 +129,8 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     text = page(name, choice, found, table, session, taken, said, trials.left_out, command)
     reports = outcome.plan.request.reports / slug(name)
     write_atomically(reports / "answer.md", text)
-    write_atomically(reports / "answer.csv", to_csv(with_busy_cores(table, session)).encode())
+    csv = to_csv(for_programs(table, choice.group, session))
+    write_atomically(reports / "answer.csv", csv.encode())
     return Answered(outcome, choice, found, taken, reports / "answer.md", reports / "answer.csv")
 
 
@@ -178,14 +178,21 @@ def _chosen(question: Question, plan: Plan) -> Choice:
     for choice in choices:
         group = choice.group
         if group.identity == reported.identity:
-            group.names = names
-            group.order = plan.labels
-            draw_means(group, resample(group, store))
-            return choice
+            sessions = list(speed_records(store.root, store.note))
+            study = study_of(
+                group,
+                Folder(store, group.records, sessions),
+                order=plan.labels,
+                names=names,
+                averages_all=True,
+                backend=question.backend,
+                threads=question.threads,
+            )
+            return replace(choice, group=study)
     raise NothingMeasured(f"no table of {task} in {question.results}")
 
 
-def _tried(group: ReportGroup) -> dict[str, Tried]:
+def _tried(group: Study) -> dict[str, Tried]:
     """Label of each row -> what it is."""
     known = {each.row: each for each in alternatives()}
     tried = {}

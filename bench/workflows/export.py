@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,24 @@ class ModelFolder:
     """hash of its weights, as records have it; None if the folder is another model's"""
 
 
+@dataclass(frozen=True)
+class Exported:
+    """A record's student as a folder, and how its answers compare with the record's."""
+
+    record: str
+    """the key of the record"""
+    folder: str = ""
+    """"" where nothing was written"""
+    why: str = ""
+    """why nothing was written, or what is wrong with the answers; "" if all is right"""
+    sets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """name of each evaluation set with stored answers -> how many ``examples`` were compared, how
+    many ``changed``, the 95 % ``interval`` of their share, and the ``largest_difference`` of
+    logits, where the answers are no spans of a text"""
+    bytes: int = 0
+    """of the model's file"""
+
+
 def export(
     key: str,
     results: Path,
@@ -80,7 +98,7 @@ def export(
     progress: Progress | None = None,
     typed: Collection[str] = (),
     push: str = "",
-) -> dict[str, Any]:
+) -> Exported:
     """Write the student of a record as a folder, and compare its answers with the record's.
 
     Args:
@@ -91,12 +109,6 @@ def export(
             of its checkpoint; None to train it again. A teacher that came tuned is its own folder.
         typed: names of the request's fields that somebody typed although a record has them.
         push: OWNER/NAME on the hub, where the folder is sent too if its answers are the record's.
-
-    Returns:
-        The ``record``, the ``folder`` ("" where nothing was written) and the ``why``. For each
-        evaluation set with stored answers how many ``examples`` were compared, how many ``changed``
-        with the 95 % ``interval`` of their share, and the ``largest_difference`` of logits, where
-        the answers are no spans of a text. The ``bytes`` of the model's file.
 
     Raises:
         InputError: no such record, or one of a failed training; a folder that is not its own; a
@@ -115,7 +127,6 @@ def export(
         methods.get(record.cell.method)  # its module makes its architecture known to transformers
     is_in_8_bits = record.point in POINTS_IN_8_BITS
     to.parent.mkdir(parents=True, exist_ok=True)
-    answer: dict[str, Any] = {"record": record.key, "folder": "", "why": "", "sets": {}, "bytes": 0}
 
     with tempfile.TemporaryDirectory(dir=to.parent, prefix=TEMPORARY) as name:
         # the record's cell, planned in a folder of its own
@@ -139,7 +150,7 @@ def export(
             why = (
                 "these are other weights than the record's; `verify` says how far the two are apart"
             )
-            return answer | {"why": why}
+            return Exported(record.key, why=why)
 
         # the form that was asked for, and its answers
         if is_in_8_bits:  # the folder has the page of the model in fp32
@@ -149,19 +160,19 @@ def export(
         if form != HF:
             _to_onnx(made.path, form == INT8, task.task, int(record.cell.recipe["max_length"]))
             file = MODEL
-        answer["sets"] = _compared(made.path, form, task, store, record)
+        sets = _compared(made.path, form, task, store, record)
         with folder_in_place_of(to) as whole:
             shutil.copytree(made.path, whole, dirs_exist_ok=True)
 
     # in 8 bits a model of a record in fp32 may answer otherwise
-    changed = sum(counts["changed"] for counts in answer["sets"].values())
+    changed = sum(counts["changed"] for counts in sets.values())
     has_to_agree = form != INT8 or is_in_8_bits
     why = ""
     if changed and has_to_agree:
         why = f"{changed} predictions are others than the record's"
     if push and not why:
         _push(to, push)
-    return answer | {"folder": str(to), "bytes": (to / file).stat().st_size, "why": why}
+    return Exported(record.key, str(to), why, sets, (to / file).stat().st_size)
 
 
 def _refuse_target(to: Path, form: str) -> None:
@@ -236,12 +247,12 @@ def _push(folder: Path, name: str) -> None:
         ) from None
 
 
-def describe(answer: Mapping[str, Any]) -> str:
+def describe(exported: Exported) -> str:
     """Where the folder is, and how its answers compare."""
-    if not answer["folder"]:
-        return f"not exported: {answer['why']}"
-    lines = [f"exported: {answer['folder']}, {answer['bytes'] / 1e6:.1f} MB"]
-    for name, compared in answer["sets"].items():
+    if not exported.folder:
+        return f"not exported: {exported.why}"
+    lines = [f"exported: {exported.folder}, {exported.bytes / 1e6:.1f} MB"]
+    for name, compared in exported.sets.items():
         low, high = (100 * end for end in compared["interval"])
         changed = f"{compared['changed']} of {compared['examples']} predictions changed"
         line = f"  {name}: {changed} ({low:.1f} to {high:.1f} % at 95 %)"
@@ -249,10 +260,10 @@ def describe(answer: Mapping[str, Any]) -> str:
         if gap is not None:
             line += f"; logits differ by at most {gap:.2g}"
         lines.append(line)
-    if not answer["sets"]:
+    if not exported.sets:
         lines.append("  not compared: the record keeps no answers")
-    if answer["why"]:
-        lines.append(f"wrong: {answer['why']}")
+    if exported.why:
+        lines.append(f"wrong: {exported.why}")
     return "\n".join(lines)
 
 

@@ -259,16 +259,27 @@ def refuse_if_nothing_fits(
     Raises:
         InputError: with the least that any of them needs.
     """
-    of_size = [name for name in OF_SIZE if name in limits]
-    for needs in least.values():
-        if all(needs[name] is None or needs[name] <= limits[name] for name in of_size):  # type: ignore[operator]
-            return
+    of_size = {name: limits[name] for name in OF_SIZE if name in limits}
+    if any(_may_fit(needs, of_size) for needs in least.values()):
+        return
     said = []
-    for name in of_size:
-        known = {row: needs[name] for row, needs in least.items() if needs[name] is not None}
-        row = min(known, key=lambda row: known[row] or 0.0)
-        said.append(f"{LIMITS[name].option} {limits[name]:g}: {row} {stated(name, known[row])}")
-    raise InputError(
-        f"nothing that is tried can be within these limits, of which the smallest needs are: "
-        f"{'; '.join(said)}"
-    )
+    for name, limit in of_size.items():
+        # the row that needs the least
+        known: dict[str, float] = {}
+        for row, needs in least.items():
+            cost = needs[name]
+            if cost is not None:
+                known[row] = cost
+        smallest = min(known, key=lambda row: known[row])
+        needed = stated(name, known[smallest])
+        said.append(f"{LIMITS[name].option} is {limit:g}, and the smallest, {smallest}, {needed}")
+    raise InputError(f"nothing that is tried can be within these limits: {'; '.join(said)}")
+
+
+def _may_fit(needs: Mapping[str, float | None], limits: Mapping[str, float]) -> bool:
+    """Whether nothing is known against a form of a row that is within all these limits."""
+    for name, limit in limits.items():
+        cost = needs[name]
+        if cost is not None and not LIMITS[name].allows(cost, limit):
+            return False
+    return True

@@ -15,10 +15,11 @@ from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.record.task_facts import SAMPLE
 from bench.report.escape import flat
-from bench.report.groups import ReportGroup
 from bench.report.render import to_markdown
 from bench.report.reproduce import own_metrics
 from bench.report.sources import warnings
+from bench.report.study import Study
+from bench.report.tables.accuracy import accuracy
 from bench.report.tables.leaderboard import summary
 from bench.report.tables.parts import listed
 from bench.request import Request
@@ -30,7 +31,7 @@ MOST_NAMED = 4
 """Rows or tasks that a sentence names; of more it says how many there are."""
 
 
-def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
+def shown(group: Study, cells: Sequence[Cell], request: Request) -> str:
     """The report's first table with the rows of some cells, and what to type next.
 
     That is the command that compares the two rows of the highest means; on generated data a plan of
@@ -41,7 +42,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
     lines += [_filled(line.replace("**", "")) for line in warnings(group)]
 
     # the table, without its footnotes
-    table = group.tables[0]
+    table = accuracy(group)
     rows = []
     for line in table.lines:
         if line.label in kept or line.label == group.baseline_name:
@@ -74,7 +75,7 @@ def shown(group: ReportGroup, cells: Sequence[Cell], request: Request) -> str:
     return "\n".join(lines)
 
 
-def _rows_of(group: ReportGroup, cells: Sequence[Cell]) -> list[str]:
+def _rows_of(group: Study, cells: Sequence[Cell]) -> list[str]:
     """The rows of a report that have one of these cells, and the teacher."""
     named = {cell.label for cell in cells}
     kept = []
@@ -94,7 +95,7 @@ def _filled(text: str, indent: str = "") -> str:
     return textwrap.fill(flat(text), TERMINAL, subsequent_indent=indent)
 
 
-def _for_a_real_answer(group: ReportGroup, kept: Sequence[str], request: Request) -> list[str]:
+def _for_a_real_answer(group: Study, kept: Sequence[str], request: Request) -> list[str]:
     """How a run on generated data ends: that it works, what it trained, and what to type next."""
     rows = [group.called(label) for label in kept if label != TEACHER]
     if len(rows) > MOST_NAMED:
@@ -115,9 +116,7 @@ def _for_a_real_answer(group: ReportGroup, kept: Sequence[str], request: Request
     return [textwrap.fill(text, TERMINAL), f"next: {shlex.join(words)}"]
 
 
-def _two_to_compare(
-    group: ReportGroup, kept: Sequence[str], cells: Sequence[Cell]
-) -> Sequence[str]:
+def _two_to_compare(group: Study, kept: Sequence[str], cells: Sequence[Cell]) -> Sequence[str]:
     """The two students of the highest mean over the columns of these cells' tasks; of one student
     alone, it and the teacher. Nothing where there are no two."""
     asked = {task for cell in cells for task in cell.tasks}

@@ -9,6 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +66,16 @@ AX_CATEGORIES = ("Lexical Semantics", "Predicate-Argument Structure", "Logic", "
 """The columns of diagnostic-full.tsv that name what an example tests."""
 
 
+@dataclass(frozen=True)
+class Submission:
+    """Files for GLUE's server."""
+
+    archive: str
+    """the zip archive that is uploaded"""
+    models: Mapping[str, str]
+    """name of a file -> the folder of the model behind it, "" for constant answers"""
+
+
 def submit(
     saved: Sequence[Path],
     data: str,
@@ -74,7 +85,7 @@ def submit(
     constant_rest: bool = False,
     device: str = "auto",
     offline: bool = False,
-) -> dict[str, Any]:
+) -> Submission:
     """Predict GLUE's test sets with saved models, and write the server's files and their archive
     into a new folder.
 
@@ -84,9 +95,6 @@ def submit(
         row, seed: of the models that are meant, where a task has several.
         constant_rest: whether tasks without a model are answered with their first class, so that
             the archive is complete.
-
-    Returns:
-        The ``archive``; ``models``: the folder behind each file, "" for constant answers.
 
     Raises:
         InputError: a task without a model or with several, test sets that are not there or not
@@ -124,7 +132,7 @@ def submit(
         wrong = faults(whole / ARCHIVE)
         if wrong:
             raise InputError(f"these are not GLUE's test sets: {wrong[0]}")
-    return {"archive": str(to / ARCHIVE), "models": models}
+    return Submission(str(to / ARCHIVE), models)
 
 
 class SavedModel(NamedTuple):
@@ -298,7 +306,25 @@ def _is_similarity(text: str) -> bool:
     return math.isfinite(float(text)) and float(text) <= 5
 
 
-def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class CategoryScore:
+    """How well one category of AX, or one kind in it, is answered."""
+
+    category: str
+    kind: str
+    """"" for the whole category"""
+    examples: int
+    matthews: float
+    """Matthews' correlation, R3 for three classes"""
+
+    def in_words(self) -> str:
+        """One line for a terminal."""
+        title = f"{self.category}: {self.kind}" if self.kind else self.category
+        score = f"Matthews {100 * self.matthews:5.1f}"
+        return f"{title:55} {self.examples:5} examples  {score}"
+
+
+def diagnostics(answers: Path, labelled: Path) -> list[CategoryScore]:
     """Matthews' correlation (R3 for three classes) on AX by category, as GLUE's paper prints it.
 
     Args:
@@ -342,12 +368,6 @@ def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
             groups[column, str(kind)] = examples.index.to_numpy()
     scores = []
     for (category, kind), examples in groups.items():
-        scores.append(
-            {
-                "category": category,
-                "kind": kind,
-                "examples": len(examples),
-                "matthews": MATTHEWS.score(predicted[examples], true[examples]),
-            }
-        )
+        score = MATTHEWS.score(predicted[examples], true[examples])
+        scores.append(CategoryScore(category, kind, len(examples), score))
     return scores

@@ -79,13 +79,13 @@ def take_chosen(
         progress,
         typed={"tasks"},
     )
-    if not taken["folder"]:
-        raise InputError(f"{group.called(label)} cannot be exported: {taken['why']}")
+    if not taken.folder:
+        raise InputError(f"{group.called(label)} cannot be exported: {taken.why}")
     (to / RECORD).write_text(f"{record.key}\n", encoding="utf-8")
-    sets = taken["sets"].values()
+    sets = taken.sets.values()
     return Taken(
         folder=to,
-        megabytes=taken["bytes"] / 1e6,
+        megabytes=taken.bytes / 1e6,
         examples=sum(each["examples"] for each in sets),
         changed=sum(each["changed"] for each in sets),
         lines=_lines_of_card(to, form, task),

@@ -12,9 +12,9 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.cache import MADE, WEIGHTS, damage_reason
 from bench.errors import InputError, one_line
@@ -49,17 +49,28 @@ WAIT = "wait for them to end"  # what a training writes looks like a leftover
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
-Problem = dict[str, Any]
-"""``place``, ``kind``, ``path``, ``why`` and ``bytes`` of a file or folder that is not as it should
-be, or that nothing needs."""
+
+@dataclass(frozen=True)
+class Problem:
+    """A file or folder that is not as it should be, or that nothing needs."""
+
+    place: str
+    """RESULTS or CACHE"""
+    kind: str
+    """BROKEN and the others"""
+    path: str
+    why: str
+    bytes: int
+    """that it has on disk"""
+
+    def sentence(self) -> str:
+        """The kind, the path and the reason on one line."""
+        return one_line(f"{self.kind}: {self.path}: {self.why}")
 
 
 def problem(place: str, kind: str, path: Path, why: str) -> Problem:
-    return {"place": place, "kind": kind, "path": str(path), "why": why, "bytes": size_of(path)}
-
-
-def sentence(listed: Problem) -> str:
-    return one_line(f"{listed['kind']}: {listed['path']}: {listed['why']}")
+    """A problem with the size that its file or folder has now."""
+    return Problem(place, kind, str(path), why, size_of(path))
 
 
 def megabytes(size: int) -> str:
@@ -68,7 +79,7 @@ def megabytes(size: int) -> str:
 
 def total(problems: Iterable[Problem]) -> str:
     """``12.3 MB``"""
-    return megabytes(sum(listed["bytes"] for listed in problems))
+    return megabytes(sum(listed.bytes for listed in problems))
 
 
 def size_of(path: Path) -> int:
@@ -79,8 +90,20 @@ def size_of(path: Path) -> int:
     return sum(file.lstat().st_size for file in files if os.path.lexists(file))
 
 
-class _Survey:
-    """What a folder of records and a cache hold, and what is wrong there."""
+@dataclass(frozen=True)
+class Survey:
+    """The content of a folder of records and of a cache, and what is wrong there."""
+
+    holds: Mapping[str, int]
+    """kind of thing -> how many there are"""
+    bytes: Mapping[str, int]
+    """kind of thing -> how large all of them are"""
+    found: Sequence[Problem]
+    """what is wrong"""
+
+
+class _Counts:
+    """A survey that is under way."""
 
     def __init__(self) -> None:
         self.holds = Counter[str]()
@@ -93,25 +116,22 @@ class _Survey:
         self.sizes[what] += sum(map(size_of, paths))
 
 
-def survey_store(results: Path, cache: Path) -> dict[str, Any]:
+def survey_store(results: Path, cache: Path) -> Survey:
     """Read every attempt, its answers and every entry of the cache.
 
     What cannot be read is among what is wrong, and the others are read.
 
-    Returns:
-        ``holds``: what -> how many; ``bytes``: what -> how large; ``found``: what is wrong.
-
     Raises:
         InputError: there is no folder of results.
     """
-    survey = _Survey()
-    _survey_records(_store(results), survey)
-    _survey_cache(cache, survey)
-    sizes = {what: survey.sizes[what] for what in survey.holds}
-    return {"holds": dict(survey.holds), "bytes": sizes, "found": survey.problems}
+    counts = _Counts()
+    _survey_records(_store(results), counts)
+    _survey_cache(cache, counts)
+    sizes = {what: counts.sizes[what] for what in counts.holds}
+    return Survey(dict(counts.holds), sizes, counts.problems)
 
 
-def _survey_records(store: Store, survey: _Survey) -> None:
+def _survey_records(store: Store, survey: _Counts) -> None:
     """Read every attempt, its answers and every session of timing."""
     for folder in store.cells():
         current = store.current_attempt(folder)
@@ -124,7 +144,7 @@ def _survey_records(store: Store, survey: _Survey) -> None:
             is_without = record.status == "ok" and record.answers is None
             if is_without and not answers.is_file() and file == current:
                 why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
-                survey.problems.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
+                survey.problems.append(Problem(RESULTS, NO_ANSWERS, str(file), why, 0))
     sessions = len(list(speed_records(store.root, store.note)))
     if sessions:
         survey.holds["sessions of timing"] = sessions
@@ -133,7 +153,7 @@ def _survey_records(store: Store, survey: _Survey) -> None:
     ]
 
 
-def _survey_cache(cache: Path, survey: _Survey) -> None:
+def _survey_cache(cache: Path, survey: _Counts) -> None:
     """Read every file of the cache, and compare it with its hash."""
     unread = set[Path]()
 
@@ -160,18 +180,19 @@ def _survey_cache(cache: Path, survey: _Survey) -> None:
                 survey.problems.append(problem(CACHE, BROKEN, file, why))
 
 
-def described(survey: dict[str, Any]) -> str:
-    """What a survey found, for a terminal."""
+def described(survey: Survey) -> str:
+    """A survey in lines for a terminal."""
     held = []
-    for what, count in survey["holds"].items():
-        held.append(f"{what}: {count:,} ({megabytes(survey['bytes'][what])})")
-    kinds = Counter(problem["kind"] for problem in survey["found"])
+    for what, count in survey.holds.items():
+        held.append(f"{what}: {count:,} ({megabytes(survey.bytes[what])})")
+    sentences = [listed.sentence() for listed in survey.found]
+    kinds = Counter(listed.kind for listed in survey.found)
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     contents = f"contents: {'; '.join(held) or 'nothing'}"
-    return "\n".join([contents, *map(sentence, survey["found"]), counts or "nothing is broken"])
+    return "\n".join([contents, *sentences, counts or "nothing is broken"])
 
 
-def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
+def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
     """Write the pointers that are missing, and put what is broken aside. Returns the survey of what
     is left.
 
@@ -193,9 +214,9 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, 
     return survey_store(results, cache)
 
 
-def _broken_in(survey: dict[str, Any]) -> list[Path]:
+def _broken_in(survey: Survey) -> list[Path]:
     """The broken files and folders of a survey that are there."""
-    paths = [Path(listed["path"]) for listed in survey["found"] if listed["kind"] == BROKEN]
+    paths = [Path(listed.path) for listed in survey.found if listed.kind == BROKEN]
     return [path for path in paths if os.path.lexists(path)]
 
 
@@ -269,7 +290,8 @@ def remove(listed: Collection[Problem], cache: Path) -> None:
         InputError: something trains, or cannot be removed.
     """
     refuse_while_training(cache, WAIT)
-    for path in (Path(entry["path"]) for entry in listed):
+    for entry in listed:
+        path = Path(entry.path)
         try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

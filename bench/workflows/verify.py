@@ -22,8 +22,8 @@ from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.comparison import compared, sides_of
-from bench.report.groups import ScoreColumn
 from bench.report.resampled import resampled
+from bench.report.score_column import ScoreColumn
 from bench.request import Request
 from bench.stats.form import ROUNDED, SCORE, differing
 from bench.stats.metrics import metric_of

@@ -14,7 +14,7 @@ Letters of shapes: S trainings, N examples, R resamples.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,14 @@ import numpy as np
 from bench.record.store import Store
 from bench.stats.mean_detail import power_at
 from bench.stats.metrics import metric_of
-from bench.stats.paired import Resamples, Trained, mean_over_columns, of_contrast, resampled_scores
+from bench.stats.paired import (
+    RESAMPLES,
+    Resamples,
+    Trained,
+    mean_over_columns,
+    of_contrast,
+    resampled_scores,
+)
 from bench.stats.power import LEVEL
 
 RECORDS = Path(__file__).resolve().parents[2] / "results" / "h200"
@@ -32,8 +39,10 @@ METRICS = {"cola": "matthews", "sst2": "accuracy", "mrpc": "f1", "stsb": "spearm
 LEADERS = ("microbert (best of 6)", "moebert (best of 6)", "tinybert (best of 6)")
 BASELINE = "finetune (best of 6)"
 SEEDS = 3
-RESAMPLES = 300
-"""Of each drawn table: enough for the share of tables with a verdict."""
+FEW = 300
+"""Resamples of each drawn table: enough for the share of tables with a verdict."""
+TRAININGS = "trainings drawn"
+BOTH = "trainings and examples drawn"
 MANY = 300
 """Trainings whose mean score is taken for the true one."""
 
@@ -83,27 +92,31 @@ def row_of(store: Store, label: str) -> Row:
     return columns
 
 
-def compared(first: Row, second: Row, rng: np.random.Generator, draws: bool) -> Resamples:
+def compared(
+    first: Row, second: Row, rng: np.random.Generator, draws: str, resamples: int
+) -> Resamples:
     """The mean difference of two rows, as reports compute it.
 
     Args:
-        draws: whether examples and trainings are drawn; else they are those that were seen.
+        draws: what is drawn: "" for nothing, TRAININGS, or BOTH for the examples too.
     """
     parts = []
     for task, column in first.items():
         examples = np.arange(len(column.labels))
+        if draws == BOTH:
+            examples = rng.integers(len(examples), size=len(examples))
         margins = [column.margin_SN, second[task].margin_SN]
         if draws:
-            examples = rng.integers(len(examples), size=len(examples))
             margins = [row[task].drawn(SEEDS, rng) for row in (first, second)]
         systems = [column.answers(own)[examples] for own in np.concatenate(margins)]
-        score_RS = resampled_scores(systems, column.labels[examples], METRICS[task], rng, RESAMPLES)
+        labels = column.labels[examples]
+        score_RS = resampled_scores(systems, labels, METRICS[task], rng, resamples)
         sides = [Trained(1.0, score_RS[:, :SEEDS]), Trained(-1.0, score_RS[:, SEEDS:])]
         parts.append((task, of_contrast(sides)))
     return mean_over_columns(parts)
 
 
-def difference(first: Row, second: Row, rng: np.random.Generator, draws: bool) -> float:
+def difference(first: Row, second: Row, rng: np.random.Generator, draws: str) -> float:
     """The mean difference of the seeds that were seen, or of many new trainings."""
     gaps = []
     for task in METRICS:
@@ -116,10 +129,11 @@ def difference(first: Row, second: Row, rng: np.random.Generator, draws: bool) -
     return float(np.mean(gaps))
 
 
-def standard_error(mean: Resamples) -> float:
-    """Of a mean difference, as its own comparison has it."""
-    drawn = mean.distribution()
-    return float(np.sqrt(drawn.shrunk**2 * drawn.examples_R.var() + drawn.added))
+def deviations(means: Sequence[Resamples]) -> tuple[float, float]:
+    """By how many points examples move the difference, and trainings: as its comparisons have it."""
+    examples = [max(0.0, float(np.nanvar(mean.mean_R)) - mean.interaction) for mean in means]
+    trainings = [sum(variance for variance, _ in mean.trained) for mean in means]
+    return 100 * float(np.sqrt(np.mean(examples))), 100 * float(np.sqrt(np.mean(trainings)))
 
 
 def main() -> int:
@@ -133,19 +147,24 @@ def main() -> int:
     for label in LEADERS:
         rng = np.random.default_rng(0)
         row = row_of(store, label)
-        # what was seen
-        seen = compared(row, baseline, rng, draws=False)
-        gap = difference(row, baseline, rng, draws=False)
-        powers = [100 * power_at(seen, gap, doubtful) for doubtful in (True, False)]
-        print(f"{label}: {100 * gap:+.2f}, standard error {100 * standard_error(seen):.2f}")
-        print(f"  computed power: {powers[0]:.0f} to {powers[1]:.0f} %")
-        # what is drawn
-        means = [compared(row, baseline, rng, draws=True) for _ in range(count)]
-        found = np.mean([mean.distribution().p() < LEVEL for mean in means])
-        error = np.sqrt(np.mean([standard_error(mean) ** 2 for mean in means]))
-        gap = difference(row, baseline, rng, draws=True)
-        print(f"  drawn: {100 * gap:+.2f}, standard error {100 * error:.2f}")
-        print(f"  share of {count} drawn tables with a verdict: {100 * found:.0f} %", flush=True)
+        print(label)
+        for draws in ("", TRAININGS, BOTH):
+            # what was seen is one table, with as many resamples as all others
+            tables = count if draws else 1
+            resamples = FEW if draws else RESAMPLES
+            means = [compared(row, baseline, rng, draws, resamples) for _ in range(tables)]
+            gap = difference(row, baseline, rng, draws)
+            by_examples, by_trainings = deviations(means)
+            print(
+                f"  {draws or 'as seen'}: {100 * gap:+.2f}, standard deviation by examples "
+                f"{by_examples:.2f}, by trainings {by_trainings:.2f}"
+            )
+            if not draws:
+                powers = [100 * power_at(means[0], gap, doubtful) for doubtful in (True, False)]
+                print(f"    computed power {powers[0]:.0f} to {powers[1]:.0f} %")
+            if draws == BOTH:
+                found = np.mean([mean.distribution().p() < LEVEL for mean in means])
+                print(f"    {100 * found:.0f} % of {count} drawn tables show it", flush=True)
     return 0
 
 

@@ -112,6 +112,7 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
     own = body.embeddings
     layout = batch.layout
     word_TE = own.word_embeddings(batch.token_ids)
+    # each token's neighbours, side by side with it
     if own.trigram_input:
         zero_1E = word_TE.new_zeros(1, word_TE.size(1))
         length_T = layout.lengths_B.repeat_interleave(layout.lengths_B, output_size=layout.total)
@@ -122,6 +123,7 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
         word_TE = torch.cat([after_TE, word_TE, before_TE], 1)
     if own.trigram_input or own.embedding_size != own.hidden_size:
         word_TE = own.embedding_transformation(word_TE)
+    # its LayerNorm may be one that scales and shifts alone
     summed_TW = (
         word_TE
         + own.position_embeddings(layout.positions_T)

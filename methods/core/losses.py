@@ -27,10 +27,12 @@ def hard(logits_BC: Tensor, labels_B: Tensor | None, weights_B: Tensor | None = 
     """
     if labels_B is None:
         raise ValueError("a loss on labels met text without labels")
+    # one output is a regression
     if logits_BC.size(1) == 1:
         return F.mse_loss(logits_BC[:, 0].float(), labels_B.float())
     if weights_B is None:
         return F.cross_entropy(logits_BC.float(), labels_B.flatten())
+    # the weights do not sum to B: the mean is over examples, not over weights
     each_B = F.cross_entropy(logits_BC.float(), labels_B, reduction="none")
     return (weights_B * each_B).mean()
 
@@ -38,6 +40,7 @@ def hard(logits_BC: Tensor, labels_B: Tensor | None, weights_B: Tensor | None = 
 def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
     """T^2 * mean over B of KL(teacher || student), both softened by T (Hinton et al. 2015, section
     2); C = 1: the mean squared error."""
+    # a single number has no distribution; so in every loss below
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), teacher_BC.float())
     student = F.log_softmax(student_BC.float() / temperature, -1)
@@ -100,6 +103,7 @@ def top_kl_tokenmean(
     8), less the teacher's entropy, which has no gradient. The teacher's k logits, softened by T,
     sum to 1 over these words; the student's are not softened, over all V."""
     teacher_Nk = F.log_softmax(top_Nk.float() / temperature, -1)
+    # over all words first, then those k: they need not sum to 1
     student_Nk = F.log_softmax(logits_NV.float(), -1).gather(1, words_Nk)
     return (teacher_Nk.exp() * (teacher_Nk - student_Nk)).sum(-1).mean()
 
@@ -180,6 +184,7 @@ def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layo
     for chunk in layout.chunks:
         shape = (len(chunk.sequences), chunk.longest)
         places = layout.gather_N[chunk.places]
+        # [n, L, X] in the places of the chunk
         both = (x_TX[places].float().unflatten(0, shape) for x_TX in (student_TX, teacher_TX))
         # [n, heads, L, D]
         ours, theirs = (x_nLX.unflatten(2, (heads, -1)).transpose(1, 2) for x_nLX in both)
@@ -204,6 +209,7 @@ def _row_kl(
     """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place
     holds no token. ``scores`` makes [n, H, L, L] scores before the softmax of some sequences of
     either side."""
+    # some sequences at a time, whose scores fit into the cache
     at_once = max(1, PLACES_AT_ONCE // (student.size(1) * chunk.longest**2))
     parts = zip(
         student.split(at_once), teacher.split(at_once), chunk.keys_nL.split(at_once), strict=True
@@ -211,6 +217,7 @@ def _row_kl(
     kl_nHL = torch.cat(
         [_divergence(scores(a), scores(b), None if chunk.full else keys) for a, b, keys in parts]
     )
+    # a place without a token is no query
     return kl_nHL if chunk.full else kl_nHL.masked_fill(~chunk.mask_nL[:, None, :], 0.0)
 
 
@@ -253,6 +260,7 @@ def scores_mse_realmean(
     _same_heads(student, teacher)
     parts = []
     for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
+        # pairs of a token and a key that it may attend to
         real_n1LL = (chunk.mask_nL[:, :, None] & chunk.keys_nL[:, None, :])[:, None]
         squared = (student_nHLL.float() - teacher_nHLL.float()).square()
         parts.append(squared.masked_fill(~real_n1LL, 0.0).sum())
@@ -309,5 +317,6 @@ def adversarial_loss(fake_B: Tensor, kind: str) -> Tensor:
 def load_balance(gates_NE: Tensor) -> Tensor:
     """E * sum over experts of (mean probability) x (share of what is sent there), 1 where all have
     the same (Switch Transformers, equation 4; MoEBERT's code). The shares have no gradient."""
+    # an argmax has no gradient, so experts are balanced by the probabilities alone
     shares_E = F.one_hot(gates_NE.argmax(-1), gates_NE.size(-1)).float().mean(0)
     return gates_NE.size(-1) * (gates_NE.float().softmax(-1).mean(0) * shares_E).sum()

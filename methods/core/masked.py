@@ -29,17 +29,21 @@ class MaskedLanguageHead(RoutedModule):
         super().__init__()
         vocabulary, embedded = words_VE.shape
         width = width or embedded
+
+        # a layer with gelu and LayerNorm, as BERT initialises it
         self.dense = nn.Linear(width, width)
         self.LayerNorm = nn.LayerNorm(width, eps=eps)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
+        # what the output matrix has besides the word embeddings
         wider = (
             torch.empty(vocabulary, width - embedded).normal_(std=0.02)
             if width > embedded
             else None
         )
         self.rest = None if wider is None else nn.Parameter(wider)
+        # of all tokens those that are masked go through it
         self.macs_per_token = round(Masking().share * vocabulary * width)
         self._words = [words_VE]  # in a list, so that torch does not register it a second time
 

@@ -133,6 +133,7 @@ def direct(teacher: Any) -> nn.Module:
     if isinstance(teacher, PackedModel) or not is_packed(teacher):
         return teacher  # type: ignore[no-any-return]
     layers = family_of(teacher.eval()).layers(teacher.base_model)
+    # one replaced or observed part, and the layer is run as it is
     if not all(map(is_plain, layers)):
         return teacher  # type: ignore[no-any-return]
     with torch.no_grad():
@@ -284,6 +285,7 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     # its states, of the packed tokens
     chosen = layers_of(taps, "hidden", "pooled")
     answer = classifier(**given, output_hidden_states=bool(chosen))
+    # where each packed token stands in the padded batch
     place_T = layout.owner_T * ids_BL.size(1) + layout.positions_T
     states = {
         layer: answer.hidden_states[layer].flatten(0, 1).index_select(0, place_T)
@@ -409,6 +411,7 @@ def label_gradients(
         TypeError: the packed pass does not go through a module, as of an attention that it
             computes itself.
     """
+    # hooks keep the tensors while the pass runs
     given: dict[nn.Module, Tensor] = {}
 
     def keep_read(module: nn.Module, inputs: Any) -> None:
@@ -423,9 +426,9 @@ def label_gradients(
     ]
     try:
         with torch.enable_grad():
-            loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(
-                batch.example_ids
-            )
+            # the loss is a mean over examples: their sum gives each its own gradient
+            mean = losses.hard(forward(model, batch, LOGITS).logits, batch.labels)
+            loss = mean * len(batch.example_ids)
             if unseen := [type(module).__name__ for module in modules if module not in given]:
                 raise TypeError(f"the packed pass does not go through {unseen[0]}")
             gradients = torch.autograd.grad(loss, [given[module] for module in modules])
@@ -463,6 +466,7 @@ def closed_form(model: Any) -> Cost:
         )
     family = family_of(model)
     body = getattr(model, model.base_model_prefix)
+    # what stands before the layers and in them is paid for each token, the rest once a sequence
     layers = family.layers(body)
     by_token = sum(linear_macs(part) for part in (*family.embedding(body), *layers))
     return Cost(

@@ -84,6 +84,7 @@ class Layout:
     def __init__(
         self, lengths: Sequence[int], real: Sequence[int] | None = None, one_chunk: bool = False
     ) -> None:
+        # without [PAD] all tokens are real
         self.lengths = tuple(lengths)
         self.real = self.lengths if real is None else tuple(real)
         if not lengths or min(self.real) < 1:
@@ -334,6 +335,7 @@ def attention_by_chunk(
     what transformers calls the attention weights: none."""
     if trace.keeps_vectors:
         trace.vectors = tuple(x.squeeze(0).transpose(0, 1).flatten(1) for x in (query, key, value))
+    # from the packed row into the places of the chunks
     layout = trace.layout
     q_NHD, k_NHD, v_NHD = (
         x.squeeze(0).transpose(0, 1).index_select(0, layout.gather_N) for x in (query, key, value)
@@ -351,6 +353,8 @@ def attention_by_chunk(
         if kept_nHLL is not None:
             scores.append(kept_nHLL)
     trace.scores = tuple(scores)
+
+    # and back into the packed row
     mixed_NHD = mixed[0] if len(mixed) == 1 else torch.cat(mixed)
     return mixed_NHD.index_select(0, layout.scatter_T)[None], None
 
@@ -418,9 +422,11 @@ def fused_attention(
     def kernel(
         q_nHLD: Tensor, k_nHLD: Tensor, v_nHLD: Tensor, chunk: Chunk
     ) -> tuple[Tensor, Tensor | None]:
+        # scores that terms read
         scores_nHLL = (
             torch.matmul(q_nHLD, k_nHLD.transpose(2, 3)) * scale if trace.keeps_scores else None
         )
+        # what is added to the scores before the softmax
         keys = keys_to_read(chunk, options.get("sliding_window"))
         if keys is not None and keys.size(2) == 1:
             keys = chunk.added_n11L

@@ -53,6 +53,7 @@ def config_in(kind: type[PretrainedConfig], family: str) -> Any:
     if family == "bert":
         return kind
     model_type = f"{kind.model_type.removesuffix('bert').removesuffix('_')}_{family}"
+    # each is made once: transformers registers no name twice
     if model_type in CONFIG_MAPPING:
         return CONFIG_MAPPING[model_type]
     base = CONFIG_MAPPING[family]
@@ -125,6 +126,7 @@ def averaged_layers(student_layers: int, teacher_layers: int) -> dict[int, dict[
     step = teacher_layers / student_layers
     weights: dict[int, dict[int, float]] = {}
     for m in range(1, student_layers + 1):
+        # the part of each of the teacher's layers that lies in the interval
         low = (m - 1) * step
         high = m * step
         overlaps = {n: min(high, n) - max(low, n - 1) for n in range(1, teacher_layers + 1)}
@@ -194,6 +196,7 @@ def classifier(
     excepted)."""
     model = BertForSequenceClassification(config)
     read_packed(model)
+    # without them its weights are random
     if encoder is not None:
         load_checked(model.bert, encoder, "the start", new=("pooler.",))
     return model
@@ -230,6 +233,7 @@ def pretrained_tensors(student: Student) -> dict[str, Tensor]:
         **student.model.state_dict(),
         **{f"aux.{name}": value for name, value in student.aux.state_dict().items()},
     }
+    # copies, which the next training does not change
     return {name: value.detach().clone() for name, value in kept.items()}
 
 
@@ -308,9 +312,11 @@ def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[
     """Weights of a classifier of :data:`LAYERED` with only the ``chosen`` layers (1-based), in
     their new places."""
     kept: dict[str, Tensor] = {}
+    # names count layers from 0
     place = {old - 1: new for new, old in enumerate(chosen)}
     for name, value in weights.items():
         match = re.fullmatch(r"(\w+\.encoder\.layer\.)(\d+)(\..*)", name)
+        # embeddings, pooler and head
         if match is None:
             kept[name] = value
         elif int(match[2]) in place:
@@ -323,6 +329,7 @@ class Reach(nn.Module):
 
     def __init__(self, target: nn.Module) -> None:
         super().__init__()
+        # past torch, which would register it, and save and train it, a second time
         self.__dict__["target"] = target
 
 
@@ -355,6 +362,7 @@ def for_task(model: Any, head: nn.Module) -> Any:
     shares."""
     config = copy.deepcopy(model.config)
     config.num_labels = last_layer(head).out_features
+    # without memory and random draws: all of its parts are replaced
     with torch.device("meta"):
         shipped = type(model)(config)
     for name, part in model.named_children():

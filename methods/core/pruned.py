@@ -151,6 +151,7 @@ def whole_classifier(setup: Setup, weights: Mapping[str, Tensor]) -> Any:
     in each layer: ``weights`` then have ``bias_rows``, where layers share a bias of each head."""
     teacher = setup.teacher
     layers = teacher.num_hidden_layers
+    # in their own order the teacher's own class will do
     if not any(name.endswith(".bias_rows") for name in weights):
         return cut_classifier(setup, layers, weights)
     model = own_classifier(
@@ -187,9 +188,11 @@ class Units:
             prefix: what the names of the layer's weights begin with.
         """
         kept = self.mask.nonzero()[:, 0]
+        # without a unit there is no layer
         if not len(kept):
             gone = tuple(prefix + module for module in self.modules)
             return {name: value for name, value in weights.items() if not name.startswith(gone)}
+        # rows of what makes the units, and columns of what reads them
         pruned = dict(weights)
         for reader in self.readers:
             for kind in ("weight", "bias"):
@@ -215,17 +218,21 @@ def pruned_classifier(
             :data:`methods.core.families.LAYERED`.
         heads_LH, neurons_LF: masks of each layer.
     """
+    # a classifier with as many units as are left
     counts = {
         "layer_heads": (heads_LH != 0).sum(1).tolist(),
         "layer_neurons": (neurons_LF != 0).sum(1).tolist(),
     }
     model = own_classifier(PrunedBertConfig, config, num_labels, **counts)
+
+    # the weights of the units that are left, layer by layer
     names = attention_names(model)
     weights = dict(weights)
     size = config.hidden_size // config.num_attention_heads
     for number in range(len(heads_LH)):
         prefix = f"{model.base_model_prefix}.encoder.layer.{number}."
         rows = f"{prefix}{names.own}.bias_rows"
+        # which rows of a bias that all layers share are those of the heads that are left
         if rows in model.state_dict():
             kept = heads_LH[number].nonzero()[:, 0]
             every = torch.arange(heads_LH.size(1), device="cpu")

@@ -92,7 +92,7 @@ def rounded(x: Tensor, bits: int, clip: float | None, dims: tuple[int, ...] = (-
 
 
 class Quantized(nn.Module):
-    """What linear layers and embeddings with rounded weights share."""
+    """The parts that linear layers and embeddings with rounded weights share."""
 
     weight: Any
     config: QuantizedBertConfig
@@ -243,8 +243,9 @@ class StoredAsCodes(PackedModel):
         # a tuple with output_loading_info
         model = opened[0] if isinstance(opened, tuple) else opened
         model.name_or_path = config._name_or_path = str(name)
-        for matrix in quantized_parts(model).values() if config.is_rounded else ():
-            matrix.weight.requires_grad_(False)
+        if config.is_rounded:
+            for matrix in quantized_parts(model).values():
+                matrix.weight.requires_grad_(False)
         return opened
 
 

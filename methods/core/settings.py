@@ -36,8 +36,10 @@ class Settings:
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
         for name, value in values_of(self).items():
-            check_setting(name, value, hints[name])
-            for limit in get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ():
+            hint = hints[name]
+            check_setting(name, value, hint)
+            limits = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+            for limit in limits:
                 if isinstance(limit, Limit) and not limit.allows(value):
                     raise MethodError(f"{name}={value} should {limit.words}")
 

@@ -96,6 +96,7 @@ class Writer(WritingModel, MarianMTModel):
         """Logits [N, V] of all words to write, each given those before it."""
         if taps - LOGITS:
             raise UndeclaredNeed("of a model that writes, a term can read logits alone")
+        # each word to write is given those before it
         source_BS, target_BM = self.sides(batch)
         before_BM = torch.cat(
             [target_BM.new_full((len(target_BM), 1), BEGIN), target_BM[:, :-1]], 1
@@ -192,6 +193,7 @@ class WritingMethod(Method):
         return (WordPieces(),)
 
     def build(self, setup: Setup) -> Student:
+        # its words are the pieces of the training pairs
         known = setup.artefacts[WordPieces.name]
         end = int(words_of(known["pieces"], known["end"]))
         parts = {"layers": self.layers, "attention_heads": self.heads, "ffn_dim": self.ffn}
@@ -215,8 +217,10 @@ class WritingMethod(Method):
             **sizes,
         )
         model: Any = Writer(config)
+        # a plan has shapes alone
         if not model.pieces.is_meta:
             model.pieces.copy_(known["pieces"])
+        # how it writes
         asked = {
             "num_beams": self.beams,
             "length_penalty": self.length_penalty,

@@ -279,7 +279,7 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
         assert latencies["wide"] == pytest.approx(expected)
         assert latencies["wide+int8"] == pytest.approx(200)
     (choice,) = choose(store.root, {}, ["rte"], threads=3)
-    assert not choice.group.latencies
+    assert not choice.group.speed.latencies
 
 
 def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store):

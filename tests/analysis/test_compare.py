@@ -23,8 +23,10 @@ from bench.record.named_rows import row_named
 from bench.record.store import Store
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
-from bench.report.groups import ONE_SEED, groups
 from bench.report.pictures import plotted_differences
+from bench.report.score_column import ONE_SEED
+from bench.report.studies import studies
+from bench.report.tables.differences import systems_compared
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.write import write_groups
 
@@ -301,7 +303,8 @@ def test_a_name_that_two_rows_were_typed_by_is_refused(store):
 
 def test_a_report_compares_with_the_row_that_is_named(store, tmp_path):
     ((_, group),) = write_groups(store, tmp_path / "p", reference="tinybert")
-    (table,) = [table for table in group.tables if table.title == "Systems compared with tinybert"]
+    table = systems_compared(group)
+    assert table.title == "Systems compared with tinybert"
     assert [line.label for line in table.lines][:-1] == ["kd", "microbert"]
     with pytest.raises(InputError, match="pkd"):
         write_groups(store, tmp_path / "p", reference="pkd")
@@ -472,7 +475,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
         store.write(*factories.consistent(factories.changed(record, teacher=teacher), arrays))
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {
-        str(place_of(g)) for g in groups(store.records())
+        str(place_of(g)) for g in studies(store.records())
     }
     assert list(found.values()) == [alone, alone], "the same answers"
     for record, arrays in records:
@@ -481,7 +484,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
         )
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {
-        str(place_of(g)) for g in groups(store.records())
+        str(place_of(g)) for g in studies(store.records())
     }
     assert len(found) == 3
 

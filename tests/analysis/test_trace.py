@@ -8,13 +8,13 @@ import re
 import factories
 import numpy as np
 import pytest
+from studied import studied
 
 from bench.analysis.trace import describe, trace
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
+from bench.report.studies import studies
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, sizes_of
 from bench.report.tables.retention import retentions
@@ -43,7 +43,7 @@ def numbers(cell: str) -> list[str]:
 
 @pytest.mark.slow
 def test_every_number_of_the_tables_is_found(paper_store):
-    (group,) = groups(paper_store.records())
+    (group,) = studies(paper_store.records())
     tables = [table for table in (accuracy(group), cost(group)) if table]
     printed = {
         number
@@ -77,11 +77,9 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
         write("pkd", task, 0.7, "b" if right else "a")
         write("teacher", task, right and right - 0.1, "b")
         current.write_text("attempt-1.json\n")
-    (group,) = groups(store.records())
-    judge_answers(group, store)
-    drawn = resample(group, store)
-    monkeypatch.setattr("bench.analysis.trace.resample", lambda *_: drawn)
-    tables = [retentions(group, drawn)]
+    group = studied(store)
+    monkeypatch.setattr("bench.report.studies.resample", lambda *_: group.answers)
+    tables = [retentions(group)]
     printed = {
         number
         for table in tables
@@ -106,7 +104,7 @@ def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):
                 update={"sizes": sizes.model_copy(update=changed)}
             )
         )
-    (group,) = groups(store.records())
+    (group,) = studies(store.records())
     table = sizes_of(group)
     assert {row[0] for row in table.rows} == {"bilstm, rte", "bilstm, sst2"}
     for row in table.rows:

@@ -81,6 +81,7 @@ def test_every_option_is_typed_where_its_value_differs(field):
         "save_students": Path("x"),
         "word_vectors": Path("x"),
         "metric": (),
+        "vary": ("start",),
         "numbers": (("batch_size", 8),),
         "slurm": (("time", "5"),),
     }

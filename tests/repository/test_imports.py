@@ -179,7 +179,7 @@ def test_the_half_that_reads_records_needs_nothing_of_the_half_that_makes_them()
         "if TYPE_CHECKING:\n    from bench.make.work import Work\n",
     ],
 )
-@pytest.mark.parametrize("file", ["bench.stats.summary", "bench.report.groups", "bench.request"])
+@pytest.mark.parametrize("file", ["bench.stats.summary", "bench.report.studies", "bench.request"])
 def test_an_import_from_one_half_into_the_other_is_found(planted, file):
     """Of a file of the reading half, and of one that both halves read."""
     graph = files_read()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from differences_drawn import difference
 
 from bench.stats.distribution import Distribution
 from bench.stats.equivalence import MARGIN, is_shown_within
-from bench.stats.paired import of_difference
 
 
 def of_examples(mean, deviation):
@@ -43,5 +43,5 @@ def test_of_systems_a_whole_margin_apart_at_most_5_in_100_are_shown_to_be_within
         examples_R = rng.normal(rng.normal(0, 0.25), 0.25, 1000)
         first = MARGIN + examples_R[:, None] + rng.normal(0, 0.3, seeds)
         second = np.zeros((1000, 1)) + rng.normal(0, 0.3, seeds)
-        shown.append(is_shown_within(of_difference(first, second).distribution()))
+        shown.append(is_shown_within(difference(first, second).distribution()))
     assert np.mean(shown) <= 0.06

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from differences_drawn import difference
 
 from bench.stats.mean_detail import power_at, runs_won, shown_tasks
-from bench.stats.paired import Resamples, mean_over_columns, of_difference
+from bench.stats.paired import Resamples, mean_over_columns
 
 LEVEL = 0.05
 
@@ -43,7 +44,7 @@ def test_the_power_is_that_of_simulated_comparisons(seeds):
             examples_R = rng.normal(rng.normal(0, 0.01), 0.01, 400)
             first_RS = 0.02 + examples_R[:, None] + rng.normal(0, 0.01, seeds)
             second_RS = np.zeros((400, 1)) + rng.normal(0, 0.01, seeds)
-            parts.append((str(column), of_difference(first_RS, second_RS)))
+            parts.append((str(column), difference(first_RS, second_RS)))
             exact = ((0.01**2 / seeds, seeds - 1),) * 2
             known.append((str(column), Resamples(examples_R - examples_R.mean(), 0.0, exact)))
         found.append(mean_over_columns(parts).distribution().p() < LEVEL)

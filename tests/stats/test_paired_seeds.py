@@ -15,8 +15,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from differences_drawn import difference
 
-from bench.stats.paired import Resamples, mean_over_columns, of_difference, over_seeds
+from bench.stats.paired import Resamples, mean_over_columns, over_seeds
 
 LEVEL = 0.05
 TOGETHER = (-0.5, 0.0, 0.5, 0.9)
@@ -53,7 +54,7 @@ def called_different(rng, setting) -> dict[str, bool]:
         first, second = rng.multivariate_normal([0, 0], covariance, setting.seeds).T
         first_RS = setting.gap + first + examples_R[:, None]
         second_RS = second + np.zeros((400, 1))
-        apart = of_difference(first_RS, second_RS)
+        apart = difference(first_RS, second_RS)
         value_RS = first_RS - second_RS
         paired = over_seeds(value_RS, value_RS)
         parts["sum"].append((str(column), apart))

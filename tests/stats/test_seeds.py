@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from differences_drawn import difference
 
-from bench.stats.paired import of_difference
 from bench.stats.seeds import with_seeds_apart
 
 OTHERS = {"a": [84.1, 83.2, 85.9], "b": [86.4, 86.2, 85.9], "c": [83.5, 84.2, 82.4]}
@@ -59,7 +59,7 @@ def drawn_column(rng, share, seeds):
     for number in range(12):
         rows[str(number)] = truth + np.exp(rng.normal(0, 0.5)) * rng.normal(size=seeds)
     examples_R = rng.normal(rng.normal(0, 1), 1, 500)
-    own = of_difference(examples_R[:, None] + rows["odd"], np.zeros((500, 1)) + rows["0"])
+    own = difference(examples_R[:, None] + rows["odd"], np.zeros((500, 1)) + rows["0"])
     return "odd" in with_seeds_apart(rows), own
 
 

@@ -8,7 +8,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import random_answers
-from differences_drawn import bootstrap
+from differences_drawn import bootstrap, difference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -30,7 +30,6 @@ from bench.stats.paired import (
     mcnemar,
     mean_over_columns,
     of_contrast,
-    of_difference,
     permutation,
     resampled_scores,
 )
@@ -356,7 +355,7 @@ def test_a_mean_of_columns_keeps_the_level_and_finds_what_its_columns_do_not(see
         for column in range(4):
             (first, second), labels = scattered(rng, 300, seeds, 0.3, 0.5, 0.7)
             drawn_RS = drawn_scores([*first, *second], labels, "accuracy", rng, 500)
-            parts.append((str(column), of_difference(drawn_RS[:, :seeds], drawn_RS[:, seeds:])))
+            parts.append((str(column), difference(drawn_RS[:, :seeds], drawn_RS[:, seeds:])))
         drawn = mean_over_columns(parts).distribution()
         alone = [np.diff(part.distribution().interval())[0] for _, part in parts]
         rejected += drawn.p() <= 0.05
@@ -472,7 +471,7 @@ def contrasts(rng, examples, seeds, rows):
     drawn_RS = drawn_scores(answers, labels, "accuracy", rng, 300)
     of_row = np.split(drawn_RS, rows + 1, axis=1)
     once = of_contrast([Trained(1 / rows, own) for own in of_row[1:]] + [Trained(-1, of_row[0])])
-    leads = [of_difference(own, of_row[0]) for own in of_row[1:]]
+    leads = [difference(own, of_row[0]) for own in of_row[1:]]
     anew = sum(sum(variance for variance, _ in lead.trained) for lead in leads) / rows**2
     return once, anew
 
@@ -509,6 +508,6 @@ def test_a_row_on_both_sides_of_a_contrast_moves_nothing():
     rng = np.random.default_rng(1)
     first_RS, second_RS = rng.normal(0.8, 0.02, (2, 500, 3))
     with_lead = of_contrast([Trained(1, first_RS), Trained(-1, second_RS)])
-    plain = of_difference(first_RS, second_RS)
+    plain = difference(first_RS, second_RS)
     assert np.array_equal(with_lead.mean_R, plain.mean_R)
     assert with_lead.trained == plain.trained

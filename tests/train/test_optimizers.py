@@ -28,8 +28,8 @@ from bench.record.cell import record_key, train_key
 from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
 from bench.report.file_names import place_of
-from bench.report.groups import groups
 from bench.report.reproduce import commands
+from bench.report.studies import studies
 from bench.train import student_trainer as of_loop
 from bench.train.student_trainer import is_not_decayed, optimizer_of
 from methods.core.families import FAMILIES
@@ -258,7 +258,7 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
     other = kd.model_copy(
         update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}
     )
-    found = {group.optimizer: group for group in groups([other, kd, teacher])}
+    found = {group.optimizer: group for group in studies([other, kd, teacher])}
     assert found.keys() == {ADAMW, "sgd"}
     assert len({place_of(group) for group in found.values()}) == 2
     for name, group in found.items():

@@ -108,6 +108,9 @@ def test_a_tuned_classifier_is_quantised_and_not_distilled(bench, tuned):
     timed = [name for name in teacher if name.endswith(("p50", "p95"))]
     assert not any("busy" in name for name in timed), "the same titles on every machine"
     assert "busy cores" in teacher
+    of_classes = [name for name in teacher if name.startswith("F1 of ")]
+    assert [name.split()[2] for name in of_classes] == sorted(LABELS)
+    assert all(float(teacher[name]) == 100 for name in of_classes)
     of_encoders = [name for name in timed if not name.startswith("numpy")]
     assert len(of_encoders) >= 4
     assert all(float(teacher[name]) > 0 for name in of_encoders)
@@ -122,7 +125,7 @@ def test_a_tuned_classifier_is_quantised_and_not_distilled(bench, tuned):
     assert not sheet["teacher+int8"]["peak memory, torch (MB)"]
 
     # one estimate, of everything
-    (estimate,) = re.findall(r"estimate: (.*)", done.stderr)
+    assert done.stderr.count("estimate: ") == 1
     assert "behind the plan's time" not in done.stderr
     parts = done.stderr.partition("estimate: ")[2]
     assert "time and memory of 3 models" in parts
