@@ -108,8 +108,6 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         )
     if schedule == "constant":
         return 1.0
-
-    # up to 1, then down to 0 behind the last step
     rising = max(1, round(warmup * steps))
     if step < rising:
         return (step + 1) / rising
