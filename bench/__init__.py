@@ -1,4 +1,5 @@
-"""Compare BERT compression methods: plan, run, measure, record, report. The Python interface is ``bench.api``."""
+"""Compare BERT compression methods: plan, run, measure, record, report. The Python interface is
+``bench.api``."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ __version__ = "0.1.0"
 
 
 def load(results: Path | str, everything: bool = False) -> DataFrame:
-    """The scores of a folder of records as a DataFrame, a line each; :func:`bench.report.load.load` names the columns.
+    """The scores of a folder of records as a DataFrame, a line each; :func:`bench.report.load.load`
+    names the columns.
 
     Args:
         everything: also the trainings that newer ones of the same name replace.

@@ -1,4 +1,5 @@
-"""``python -m bench`` and ``bert-bench``. Ctrl-C ends it in one line from here on: imports alone take seconds."""
+"""``python -m bench`` and ``bert-bench``. Ctrl-C ends it in one line from here on: imports alone
+take seconds."""
 
 import os
 import signal
@@ -7,8 +8,8 @@ from typing import NoReturn
 
 
 def end_if_importing(number: int, frame: FrameType | None) -> None:
-    """A handler of Ctrl-C that ends the process where something is being imported, since a library may make another error of
-    it, or being finalised, since Python would drop it.
+    """A handler of Ctrl-C that ends the process where something is being imported, since a library
+    may make another error of it, or being finalised, since Python would drop it.
 
     Raises:
         KeyboardInterrupt: elsewhere, as Python's own handler.

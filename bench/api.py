@@ -2,9 +2,8 @@
 
 Each imports what it needs when it is called.
 
-from bench import api
-outcome = api.run(api.Request(methods="kd,microbert", tasks="rte", data="sample", teacher="embedded"))
-print(outcome.reports)
+from bench import api outcome = api.run(api.Request(methods="kd,microbert", tasks="rte",
+data="sample", teacher="embedded")) print(outcome.reports)
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.plan.request import Request
 from bench.record.schema import Record, Sizes
 from bench.record.store import Store
+from bench.request import Request
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -42,7 +41,7 @@ __all__ = [
 
 
 def plan(request: Request) -> Plan:
-    """What ``run`` would do. Trains nothing.
+    """Show what ``run`` would do. Nothing is trained.
 
     Raises:
         InputError: anything wrong with the request.
@@ -65,7 +64,8 @@ def run(
 
 
 def report(results: Path | str, reports: Path | str, latex: bool = False) -> list[Path]:
-    """Write the reports of a folder of records, for a paper too with ``latex``; returns the Markdown files.
+    """Write the reports of a folder of records, for a paper too with ``latex``; returns the
+    Markdown files.
 
     Raises:
         NothingMeasured: there is no record.
@@ -85,15 +85,17 @@ def compare(
     teachers: Sequence[str] = (),
     metric: str | Sequence[str] = (),
     against: str = "",
+    tuned: bool = False,
 ) -> DataFrame:
-    """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench compare``. The second row may be in
-    another folder of results, ``theirs``. Several rows separated by commas are averaged, and
-    ``against`` names the row that is subtracted from both sides. ``teachers`` names that of each row, where a row has
-    several. ``metric`` scores the tasks in the place of the first one of each: its name, or
-    ``MODULE:NAME`` of one in a file of yours.
+    """Two rows on the same examples, a line for each table, evaluation set and mean; see ``bench
+    compare``. The second row may be in another folder of results, ``theirs``. Several rows
+    separated by commas are averaged, and ``against`` names the row that is subtracted from both
+    sides. ``teachers`` names that of each row, where a row has several. ``metric`` scores the tasks
+    in the place of the first one of each: its name, or ``MODULE:NAME`` of one in a file of yours.
+    ``tuned``: all names are those of rows that a search chose.
 
-    Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after Holm's adjustment, from which the
-    verdict comes.
+    Scores, differences and the ends of their 95 % intervals are in percent; ``adjusted`` is p after
+    Holm's adjustment, from which the verdict comes.
 
     Raises:
         InputError: a row that is not there, one row twice, or no examples that both were scored on.
@@ -101,17 +103,19 @@ def compare(
     from pandas import DataFrame
 
     from bench.analysis.compare import compare as carry_out
+    from bench.data.own_tasks import names_of_typed
 
     tables = carry_out(
         Path(results),
         first,
         second,
-        tasks,
+        names_of_typed(tasks),
         seeds,
         theirs=None if theirs is None else Path(theirs),
         teachers=teachers,
         metric=metric,
         against=against,
+        tuned=tuned,
     )
     return DataFrame(
         [{"table": title, **line.to_dict()} for title, lines in tables.items() for line in lines]
@@ -126,12 +130,13 @@ def choose(
     threads: int = 0,
     metric: str | Sequence[str] = (),
 ) -> DataFrame:
-    """The rows within limits, by table, best first, and behind them those left out with the reason; see ``bench choose``. Tables of one name
-    differ in their report.
+    """The rows within limits, by table, best first, and behind them those left out with the reason;
+    see ``bench choose``. Tables of one name differ in their report.
 
     Args:
-        budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of 128 tokens), ``latency`` (ms), which
-            are the most that a row may have, and ``retained``, the least retention in percent.
+        budget: any of ``parameters`` (millions), ``megabytes``, ``flops`` (G, of one sequence of
+            128 tokens), ``latency`` (ms), which are the most that a row may have, and ``retained``,
+            the least retention in percent.
         backend, threads: of the latencies; by default those that a session measured first.
         metric: that scores the tasks, as :func:`compare` takes it; by default their first ones.
 
@@ -142,10 +147,12 @@ def choose(
     from pandas import DataFrame
 
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.file_names import place_of
 
     lines = []
-    for choice in carry_out(Path(results), budget, tasks, backend, threads, metric):
+    names = names_of_typed(tasks)
+    for choice in carry_out(Path(results), budget, names, backend, threads, metric):
         group = choice.group
         table = {"table": group.title, "report": place_of(group).as_posix()}
         table["no_verdict"] = choice.no_verdict
@@ -158,7 +165,8 @@ def choose(
 
 
 def check_method(method: type | str, checks: Sequence[str] = ()) -> list[Check]:
-    """Run the conformance checks on a method's class, or on a registered method by name; see ``bench check-method``.
+    """Run the conformance checks on a method's class, or on a registered method by name; see
+    ``bench check-method``.
 
     Raises:
         KeyError: no such check.

@@ -24,14 +24,15 @@ _OWN: ContextVar[Path | None] = ContextVar("a folder in the place of the cache",
 
 
 def cache_root() -> Path:
-    """Where things are looked for and kept: the user's cache, or the folder in its place inside :func:`isolated_cache`."""
+    """Where things are looked for and kept: the user's cache, or the folder in its place inside
+    :func:`isolated_cache`."""
     return _OWN.get() or users_cache()
 
 
 @contextmanager
 def isolated_cache(slots: Iterable[Slot], folder: Path) -> Iterator[None]:
-    """Inside, the cache has these things alone: no others, and no states of trainings that broke off. What is made there is
-    gone with ``folder``."""
+    """Inside, the cache has these things alone: no others, and no states of trainings that broke
+    off. What is made there is gone with ``folder``."""
     there = [(slot, slot.folder) for slot in slots if slot.is_made]
     token = _OWN.set(folder)
     try:
@@ -55,7 +56,8 @@ class Slot:
     title: str
     """for people"""
     identity: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """plain values whose hash is the key; of a teacher also the tokenizer, which is in the key of its students"""
+    """plain values whose hash is the key; of a teacher also the tokenizer, which is in the key of
+    its students"""
 
     @property
     def folder(self) -> Path:
@@ -63,19 +65,20 @@ class Slot:
 
     @property
     def is_made(self) -> bool:
-        """Whether it is there, with what is known of how it was made; its files are looked at when they are read."""
+        """Whether it is there, with what is known of how it was made; its files are looked at when
+        they are read."""
         try:
             body = self.read_made()
-            # of a teacher the key has no tokenizer: what was tuned with another one, as after its file was mended, is made again
-            made_with, now = (
-                dict(known).get("tokenizer") for known in (body.get("identity", {}), self.identity)
-            )
+            made_with = dict(body.get("identity", {})).get("tokenizer")
         except (OSError, ValueError, AttributeError, TypeError):
             return False
+        # of a teacher the key has no tokenizer: what was tuned with another one, as after its file
+        # was mended, is made again
+        now = dict(self.identity).get("tokenizer")
         return None in (made_with, now) or made_with == now
 
     def read_made(self) -> dict[str, Any]:
-        """What is known of how it was made; raises FileNotFoundError where it was not."""
+        """The facts of how it was made; raises FileNotFoundError where it was not."""
         body: dict[str, Any] = json.loads((self.folder / MADE).read_text(encoding="utf-8"))
         return body
 
@@ -86,11 +89,13 @@ class Slot:
 
 
 _CHECKED: set[Path] = set()
-"""Folders of the cache whose files this process has compared with their hashes, or has written: none is read twice for that."""
+"""Folders of the cache whose files this process has compared with their hashes, or has written:
+none is read twice for that."""
 
 
 def damage_reason(folder: Path, key: str = "") -> str:
-    """Why what a folder of the cache holds cannot be used; "" where it can, or where there is nothing.
+    """Why what a folder of the cache holds cannot be used; "" where it can, or where there is
+    nothing.
 
     Args:
         key: that it is kept under; "" where the folder's name is all that is known of it.
@@ -107,7 +112,8 @@ def damage_reason(folder: Path, key: str = "") -> str:
             if sha256_of(folder / name) != sha256:
                 return f"its {name} is not the file that was written (sha256)"
     except OSError as error:
-        return f"its {Path(error.filename).name if error.filename else 'content'} cannot be read: {error.strerror}"
+        file = Path(error.filename).name if error.filename else "content"
+        return f"its {file} cannot be read: {error.strerror}"
     except (ValueError, RecursionError, AttributeError, TypeError, KeyError):
         return f"its {MADE} does not say what its files are"
     return ""
@@ -120,12 +126,12 @@ def keep(
     file: str = WEIGHTS,
     say: Callable[[str], Any] = lambda text: None,
 ) -> dict[str, Any]:
-    """What the cache has in this slot. If it has nothing, or a damaged file, ``write`` makes it in a temporary folder that is moved
-    into place; other processes wait and find it made.
+    """The content of the cache in this slot. If it has nothing, or a damaged file, ``write`` makes
+    it in a temporary folder that is moved into place; other processes wait and find it made.
 
     Args:
-        parts: what it is made from, as :func:`keep` returned it: the code behind that counts too. Looked at after
-            ``write``, which may fill it.
+        parts: what it is made from, as :func:`keep` returned it: the code behind that counts too.
+            Looked at after ``write``, which may fill it.
         file: the one whose hash ``write`` returns as ``weights``; it is not read again for that.
         say: told where a file of it is not the one that was written, and it is made again.
 
@@ -166,7 +172,8 @@ def keep(
 
 
 def _remove(folder: Path) -> None:
-    """A folder of the cache, or what :func:`isolated_cache` put in its place: the original stays."""
+    """A folder of the cache, or what :func:`isolated_cache` put in its place: the original
+    stays."""
     if folder.is_symlink():
         folder.unlink()
     shutil.rmtree(folder, ignore_errors=True)

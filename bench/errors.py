@@ -20,7 +20,8 @@ INTERRUPTED = 130
 
 
 def one_line(text: str) -> str:
-    """The text without line ends and control characters: files, and what somebody types, may hold anything."""
+    """The text without line ends and control characters: files, and what somebody types, may hold
+    anything."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
@@ -42,13 +43,15 @@ class NothingMeasured(BenchError):
 
 
 class CellError(BenchError):
-    """A guard stopped one training: loss not a number, a term without gradient, empty attention ..."""
+    """A guard stopped one training: loss not a number, a term without gradient, empty attention
+    ..."""
 
     exit_code = CELLS_FAILED
 
 
 def nearest(given: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """The known name that is most like the given one, in capitals or not; "" where none is at least so much alike, from 0 to 1."""
+    """The known name that is most like the given one, in capitals or not; "" where none is at least
+    so much alike, from 0 to 1."""
     lower = {name.lower(): name for name in known}
     return next(
         (
@@ -68,7 +71,8 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
 
 
 def what_to_install(error: ImportError) -> str:
-    """What to type where a package is missing that the project depends on; "" for any other error of an import."""
+    """A message that says what to type where a package is missing that the project depends on; ""
+    for any other error of an import."""
     from importlib.metadata import PackageNotFoundError, requires
 
     name = (error.name or "").partition(".")[0].lower()
@@ -83,7 +87,8 @@ def what_to_install(error: ImportError) -> str:
     ]
     if not own or not isinstance(error, ModuleNotFoundError):
         return ""
-    return f"the package {name} is not installed; type: {shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
+    command = f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(own[0])}"
+    return f"the package {name} is not installed; type: {command}"
 
 
 OF_A_DISK = (
@@ -95,11 +100,13 @@ OF_A_DISK = (
     errno.EDQUOT,
     errno.ENOLCK,
 )
-"""A full, broken, read-only or forbidden disk. The system names no file in some of these, as when a lock is given back."""
+"""A full, broken, read-only or forbidden disk. The system names no file in some of these, as when a
+lock is given back."""
 
 
 def disk_message(error: OSError) -> str:
-    """What to do about a file or a disk that cannot be used; "" for any other error of the system."""
+    """A message that says what to do about a file or a disk that cannot be used; "" for any other
+    error of the system."""
     if not error.filename and error.errno not in OF_A_DISK:
         return ""
     where = error.filename or "the disk of the results, the cache or the reports"
@@ -107,7 +114,8 @@ def disk_message(error: OSError) -> str:
 
 
 LISTED = 8
-"""Names that an error lists. Of more it names the nearest, or says where all of them are if none is near."""
+"""Names that an error lists. Of more it names the nearest, or says where all of them are if none is
+near."""
 
 
 def known_row(row: str, known: Iterable[str], where: object) -> str:

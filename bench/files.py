@@ -17,7 +17,8 @@ from filelock import BaseFileLock, FileLock
 
 os.umask(_UMASK := os.umask(0o077))  # the system tells it only to who sets it
 MODE = 0o666 & ~_UMASK
-"""The permissions of files that others may read where the user lets them: some libraries write 0600."""
+"""The permissions of files that others may read where the user lets them: some libraries write
+0600."""
 TEMPORARY = ".tmp-"
 """How the names of files and folders begin that are being written; a killed process leaves them."""
 
@@ -33,7 +34,8 @@ _LOCKS: dict[Path, BaseFileLock] = {}
 def lock_of(file: Path) -> BaseFileLock:
     """The lock of this lock file, for ``with``.
 
-    One object for each file and process: if a broken disk did not release it, this process can take it again.
+    One object for each file and process: if a broken disk did not release it, this process can take
+    it again.
     """
     return _LOCKS.setdefault(file, FileLock(file, mode=MODE))
 
@@ -89,7 +91,7 @@ def read_at_most(path: Path, limit: int) -> bytes:
 
 
 def entries_of(folder: Path, tell: Callable[[OSError], object]) -> list[os.DirEntry[str]]:
-    """What lies in a folder, in the order of the names; nothing where the folder is not there.
+    """The entries of a folder, in the order of the names; none where the folder is not there.
 
     Args:
         tell: told why the folder cannot be read.
@@ -122,6 +124,6 @@ def folder_in_place_of(final: Path) -> Iterator[Path]:
 
 
 def sha256_of(path: Path) -> str:
-    """Of a file's content, as hexadecimal digits."""
+    """The sha256 of a file's content, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

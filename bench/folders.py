@@ -8,15 +8,16 @@ from pathlib import Path
 
 from bench.errors import InputError
 
-STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS = (
-    "halfway",
-    "training",
-    "progress",
-    "cluster-runs",
-    "hub-revisions",
-)
-"""Folders of the cache: states of trainings that broke off, processes that train now, runs under way, what runs on a
-cluster exchange with their nodes, and the commits of what was read of the hub."""
+STATES = "halfway"
+"""The folder of the cache for states of trainings that broke off."""
+MARKS = "training"
+"""The folder of the cache for processes that train now."""
+PROGRESS = "progress"
+"""The folder of the cache for runs under way."""
+CLUSTER_RUNS = "cluster-runs"
+"""The folder of the cache for what runs on a cluster exchange with their nodes."""
+REVISIONS = "hub-revisions"
+"""The folder of the cache for the commits of what was read of the hub."""
 NOT_FINISHED = (STATES, MARKS, PROGRESS, CLUSTER_RUNS, REVISIONS)
 """Folders of the cache that hold no finished entry."""
 

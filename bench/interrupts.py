@@ -1,4 +1,5 @@
-"""What Ctrl-C does in a run: noticed for good, ignored while processes start, deferred while records are written.
+"""The effect of Ctrl-C on a run: it is noticed for good, ignored while processes start, deferred
+while records are written.
 
 Only the main thread may say what a signal does.
 """
@@ -14,7 +15,8 @@ from typing import Any, cast
 
 @contextmanager
 def _handled_by(handler: Any) -> Iterator[None]:
-    """Inside, Ctrl-C goes to this handler, if this is the main thread and the present one can be put back."""
+    """Inside, Ctrl-C goes to this handler, if this is the main thread and the present one can be
+    put back."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is None:
         yield
@@ -33,7 +35,8 @@ def interrupts_ignored() -> AbstractContextManager[None]:
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Ctrl-C inside takes effect at the end: what is done inside is done as a whole, or not begun."""
+    """Ctrl-C inside takes effect at the end: what is done inside is done as a whole, or not
+    begun."""
     received: list[int] = []
     try:
         with _handled_by(lambda number, frame: received.append(number)):
@@ -48,7 +51,8 @@ _noticed = False
 
 @contextmanager
 def interrupts_noticed() -> Iterator[None]:
-    """Ctrl-C inside is remembered: a library that is at work may turn the exception into an error of its own, or drop it."""
+    """Ctrl-C inside is remembered: a library that is at work may turn the exception into an error
+    of its own, or drop it."""
     global _noticed
     before = signal.getsignal(signal.SIGINT)
 

@@ -1,4 +1,5 @@
-"""What a person sees while something runs: one live line on a terminal, plain lines elsewhere."""
+"""Messages for a person while something runs: one live line on a terminal, plain lines
+elsewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The runs under way on this machine: what each has to do, and how far its jobs are. Written by runs, read by `bench status`.
+"""The runs under way on this machine: what each has to do, and how far its jobs are. Written by
+runs, read by `bench status`.
 
-A run has a folder of its own in the user's cache, with a file for itself and one for each of its jobs. The files say what a
-person wants to know; nothing that is trained depends on them. No torch.
+A run has a folder of its own in the user's cache, with a file for itself and one for each of its
+jobs. The files say what a person wants to know; nothing that is trained depends on them. No torch.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def announce(folder: Path, results: Path, keys: Collection[str]) -> None:
 
 
 def write_status(file: Path, body: dict[str, Any]) -> None:
-    """Write a file whole. A full disk must not end a training; Windows replaces no file that is read."""
+    """Write a file whole. A full disk must not end a training; Windows replaces no file that is
+    read."""
     new = file.with_suffix(".new")
     with contextlib.suppress(OSError):
         new.write_text(json.dumps(body), encoding="utf-8")
@@ -68,7 +70,7 @@ def write_status(file: Path, body: dict[str, Any]) -> None:
 
 
 def read_status(file: Path) -> dict[str, Any]:
-    """What a file says; nothing where it is not there."""
+    """The content of a file; nothing where it is not there."""
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -77,8 +79,9 @@ def read_status(file: Path) -> dict[str, Any]:
 
 
 def under_way() -> list[dict[str, Any]]:
-    """The runs of this machine whose cache is this one, in the order in which they began: what each announced, ``jobs``, what its jobs
-    say (``title``, ``done`` and ``total`` steps), and ``finished``, how many of its records were written since."""
+    """The runs of this machine whose cache is this one, in the order in which they began: what each
+    announced, ``jobs``, what its jobs say (``title``, ``done`` and ``total`` steps), and
+    ``finished``, how many of its records were written since."""
     runs = []
     for file in _folder_of_this_machine().glob(f"*/{FILE}"):
         if (run := read_status(file)) and is_alive(str(run["process"])):
@@ -100,11 +103,13 @@ def under_way() -> list[dict[str, Any]]:
 
 def described(run: dict[str, Any], now: float) -> str:
     """A run in a few lines."""
-    finished, whole, took = run["finished"], len(run["keys"]), now - run["begun"]
+    finished = run["finished"]
+    cells = len(run["keys"])
+    took = now - run["begun"]
     left = ""
-    if 0 < finished < whole:
-        left = f"; about {duration(took / finished * (whole - finished))} left at this pace"
-    lines = [f"run {run['process']}: {finished} of {whole} cells done in {duration(took)}{left}"]
+    if 0 < finished < cells:
+        left = f"; about {duration(took / finished * (cells - finished))} left at this pace"
+    lines = [f"run {run['process']}: {finished} of {cells} cells done in {duration(took)}{left}"]
     lines.append(f"  records: {run['results']}")
     for job in run["jobs"]:
         steps = f", {job['done']:,} of {job['total']:,} steps" if job.get("total") else ""

@@ -13,21 +13,22 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bench.errors import InputError, unknown
 
 EXTRA = "extra_forbidden"
-"""What pydantic calls a key that a form has not."""
+"""The name that pydantic has for a key that a form has not."""
 Form = TypeVar("Form", bound=BaseModel)
 
 
 class TypedFile(BaseModel):
     """A file that somebody types, or a part of one: a key that is not known is refused.
 
-    A field that takes a number, or its class, sets ``strict=True``, so that ``"3"`` in quotes is refused.
+    A field that takes a number, or its class, sets ``strict=True``, so that ``"3"`` in quotes is
+    refused.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def checked(form: type[Form], body: Any, said: str) -> Form:
-    """What a file says, if it has this form.
+    """The content of a file, if it has this form.
 
     Raises:
         InputError: its first fault: where it is, and the nearest name that is known.
@@ -45,13 +46,14 @@ def checked(form: type[Form], body: Any, said: str) -> Form:
         raise InputError(f"{said}: {unknown(kind, str(name), _keys_at(form, outer))}")
     if first["type"] == "missing":
         raise InputError(f"{said}: the key {where}{name} is missing")
-    raise InputError(
-        f"{said}: {where}{name}: {first['msg'].removeprefix('Value error, ').replace('a valid tuple', 'a list in square brackets')}"
-    )
+    why = first["msg"].removeprefix("Value error, ")
+    why = why.replace("a valid tuple", "a list in square brackets")
+    raise InputError(f"{said}: {where}{name}: {why}")
 
 
 def _keys_at(form: type[BaseModel], path: Iterable[int | str]) -> list[str]:
-    """The keys of the part of a form at this path; numbers of a list and keys of a table lead to the same part."""
+    """The keys of the part of a form at this path; numbers of a list and keys of a table lead to
+    the same part."""
     for part in path:
         if part in form.model_fields:
             form = next(_forms_in(form.model_fields[str(part)].annotation), form)

@@ -1,4 +1,5 @@
-"""Files that a person gives: read as a whole, or refused in one line that names the file, the line and what to do. No torch."""
+"""Files that a person gives: read as a whole, or refused in one line that names the file, the line
+and what to do. No torch."""
 
 from __future__ import annotations
 

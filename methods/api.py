@@ -1,8 +1,8 @@
 """The contract between a compression method and whatever runs it.
 
-A method *says* what it minimises (stages of weighted terms, ``methods/core/stages.py``); one
-loop, the same for every method, minimises it. Nothing here knows the harness, so a method can be
-lifted out and used alone.
+A method *says* what it minimises (stages of weighted terms, ``methods/core/stages.py``); one loop,
+the same for every method, minimises it. Nothing here knows the harness, so a method can be lifted
+out and used alone.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Method(Settings, ABC):
     # whether its students write texts: they are for tasks whose answers are such
     writes: ClassVar[bool] = False
     same_init_across_seeds: ClassVar[bool] = False
-    """Whether its students of every seed begin with the same weights, so that seeds differ by
-    their training alone."""
+    """Whether its students of every seed begin with the same weights, so that seeds differ by their
+    training alone."""
 
     baseline: ClassVar[bool] = False
     """Whether others are compared with its row without settings, or with any where no teacher is
@@ -67,8 +67,8 @@ class Method(Settings, ABC):
     without importing it: they are literals."""
     remark: ClassVar[str] = ""  # what a reader of a table has to know of all its rows, in sentences
     rate_factor: ClassVar[float | str] = 1.0
-    """What its training on a task multiplies the recipe's learning rate with at the beginning of
-    every stage: a number, or the name of a setting."""
+    """The factor of the recipe's learning rate in its training on a task at the beginning of every
+    stage: a number, or the name of a setting."""
 
     @property
     def multitask(self) -> bool:
@@ -85,32 +85,32 @@ class Method(Settings, ABC):
         return ""
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
-        """What must exist before ``build``: it is put into ``Setup.artefacts`` under the
-        artefact's name. Raises MethodError: a teacher of this form cannot be used; the
+        """The artefacts that must exist before ``build``: each is put into ``Setup.artefacts``
+        under the artefact's name. Raises MethodError: a teacher of this form cannot be used; the
         message says what can."""
         return ()
 
     @abstractmethod
     def build(self, setup: Setup) -> Student:
-        """The student's shape and where it starts. Randomness comes from torch's
-        global generator."""
+        """The student's shape and where it starts. Randomness comes from torch's global
+        generator."""
 
     @abstractmethod
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What it minimises, in order."""
+        """The stages in which it trains, in order."""
 
     def notes(self, setup: Setup) -> Sequence[str]:
-        """What a reader of its row has to know, printed below the table."""
+        """Sentences that a reader of its row has to know, printed below the table."""
         return ()
 
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
-        """What is scored and shipped: one model for each operating point, by its name; ""
-        for the usual one."""
+        """The models that are scored and shipped: one model for each operating point, by its name;
+        "" for the usual one."""
         return {"": student.model}
 
 
 def missing_members(method: type[Method]) -> list[str]:
-    """What a class has to state or define and does not."""
+    """The faults of a class: what it has to state or define and does not."""
     stated = ("name", "version", "terms", "needs_teacher")
     return [name for name in stated if not hasattr(method, name)] + sorted(
         method.__abstractmethods__

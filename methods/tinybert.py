@@ -118,6 +118,10 @@ class TinyBERT(OwnShape):
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         check_padding(self.padding, teacher)
+        if self.head == "relu" and self.start == "layers":
+            raise MethodError(
+                "head=relu is a head of a BERT of its own shape: leave start=layers out"
+            )
         self.layer_map(teacher)
         return super().requires(teacher)
 

@@ -28,8 +28,8 @@ from command import Command
 from hypothesis import settings
 
 from bench.measure.capacity import usable_cores
-from bench.plan.request import Request
 from bench.record.store import Store
+from bench.request import Request
 
 # a shell that starts tests in the background lets them ignore Ctrl-C, and so their child processes
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -53,7 +53,7 @@ def _surroundings(
     """Every test sees a cache of its own, is not under CI and pre-trains on generated sentences, unless it says else."""
     monkeypatch.setenv("BERT_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", "sample")
+    monkeypatch.setattr("bench.request.PUBLIC_TEXT", "sample")
     # other tests run at the same time
     monkeypatch.setattr("bench.measure.busy.busy_cores", lambda: 0.0)
     # models of a few thousand weights: a second thread would wait for the first, also in a run that asks for two

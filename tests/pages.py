@@ -111,9 +111,13 @@ def summary_of(report: str, names: list[str]) -> list[str]:
 
 
 def cell_of(found: tuple[int, dict[str, list[str]]], name: str) -> str:
-    """A row's cell of a column; a dash where the table has no such row."""
+    """A row's cell of a column; a dash where the table has no such row.
+
+    A page says once that all rows are tuned: its names are without the number of trials.
+    """
     place, rows = found
-    return rows[name][place] if name in rows else "–"
+    as_typed = {re.sub(r" \(best of \d+\)", "", row): cells for row, cells in rows.items()}
+    return as_typed[name][place] if name in as_typed else "–"
 
 
 def differences_of(report: str, names: list[str]) -> list[str]:

@@ -1,1 +1,2 @@
-"""Questions about finished records: comparisons, the gate, budgets, power, and where a printed number comes from. No torch."""
+"""Questions about finished records: comparisons, the gate, budgets, power, and where a printed
+number comes from. No torch."""

@@ -3,23 +3,36 @@ of everything that was tried."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.analysis.choose import EXACT, RETAINED, Candidate, Choice, cheapness
+from bench.analysis.candidates import Candidate
+from bench.analysis.choose import EXACT, Choice, cheapness
+from bench.analysis.limits import RETAINED
 from bench.record.cell import ONNX_INT8, PLUS_INT8, TEACHER
 from bench.record.schema import Record
 from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, SpeedRecord
 from bench.record.task_facts import row_as_typed
-from bench.report import groups
-from bench.report.comparison import mean_of_rows
-from bench.report.groups import KEPT, ReportGroup
+from bench.report import score_column
+from bench.report.means import mean_of_rows
 from bench.report.speed import conditions_of
-from bench.report.table import DASH, INTERVAL, Column, Table, TableCell, number
+from bench.report.study import KEPT, Study
+from bench.report.table import (
+    DASH,
+    INTERVAL,
+    VALUE,
+    Column,
+    Fields,
+    Line,
+    Table,
+    TableCell,
+    number,
+)
 from bench.report.tables.absolute_errors import absolute_error, in_units
-from bench.report.tables.parts import if_busy, line_of
+from bench.report.tables.by_class import f1_by_class
+from bench.report.tables.parts import counted, if_busy
 from bench.stats.form import SCORE
 from bench.stats.metrics import label_of, metric_of
 
@@ -28,6 +41,16 @@ R2_TITLE = "R2"
 ERROR_TITLE = "mean absolute error"
 SHARE = 0.95
 """The quantile of milliseconds beside the median."""
+BORDERLINE = 0.5
+"""Points of retention: a row whose interval ends nearer to the bound is called borderline, because
+other examples or another seed could decide otherwise."""
+MILLISECONDS: Fields = {" p50": "value", " p95": "high"}
+F1_TITLE = "F1 of "
+"""What the title of a class's F1 begins with."""
+BUSY_TITLE = "busy cores"
+"""Title of the column of cores that other processes used while models were timed."""
+RUNTIMES = {"sdpa": "torch", "onnx": "ONNX Runtime", OWN_RUNTIME: OWN_RUNTIME}
+"""Backend -> what the sheet calls it; a row in 8 bits is in the columns of ONNX Runtime."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +99,25 @@ def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer 
     """
     if choice.chosen is None:
         return None
+    # the cheapest row that keeps enough, or the one of the highest mean
     least = choice.limits.get(RETAINED, 100 * KEPT)
     kept = [row for row in choice.candidates if (row.retained_low or 0.0) >= least]
     row = min(kept, key=cheapness) if kept else choice.chosen
-    called = tried[row.label].called if row.label in tried else choice.group.called(row.label)
-    sentences = [
-        f"{called} {_keeps(choice, row, bool(kept), least)}"
-        f"{_costs(choice, row)}; {_of_distilling(choice, row, tried, examples)}."
-    ]
+
+    # the sentence: its name, what it keeps, what it costs, and what distilling would change
+    called = choice.group.called(row.label)
+    if row.label in tried:
+        called = tried[row.label].called
+    keeps = _keeps(choice, row, bool(kept), least)
+    distilling = _of_distilling(choice, row, tried, examples)
+    sentences = [f"{called} {keeps}{_costs(choice, row)}; {distilling}."]
+
+    # what speaks against it, and how little one seed says
     sentences += [f"Suspect: {what}." for what in row.suspect]
-    if choice.no_verdict:
-        is_one_seed = choice.no_verdict == groups.ONE_SEED
-        sentences.append(ONE_SEED if is_one_seed else choice.no_verdict)
+    if choice.no_verdict == score_column.ONE_SEED:
+        sentences.append(ONE_SEED)
+    elif choice.no_verdict:
+        sentences.append(choice.no_verdict)
     return Answer(row, bool(kept), least, " ".join(sentences))
 
 
@@ -101,9 +131,29 @@ def _keeps(choice: Choice, row: Candidate, keeps: bool, least: float) -> str:
         return f"scores {score}"
     ends = f"{row.retained_low:.1f} to {row.retained_high:.1f}"
     said = f"keeps {row.retained:.1f} % of the teacher's score ({score}; 95 % interval {ends})"
-    return (
-        said if keeps else f"{said}, the most of what fits, which is not shown to be {least:g} %,"
-    )
+    if not keeps:
+        said += f", the most of what fits, which is not shown to be {least:g} %,"
+    if is_borderline(row, least):
+        end = _on_its_side(row.retained_low, least)
+        said = said.removesuffix(",")
+        said += f", borderline because the interval begins at {end} and the bound is {least:g} %,"
+    return said
+
+
+def is_borderline(row: Candidate, least: float) -> bool:
+    """Whether other examples could decide otherwise: the lower end of the interval of what a row
+    keeps is within :data:`BORDERLINE` points of the bound. The teacher keeps 100 % by itself."""
+    if row.retained_low is None or row.label == TEACHER:
+        return False
+    return abs(row.retained_low - least) <= BORDERLINE
+
+
+def _on_its_side(end: float, bound: float) -> str:
+    """An end of an interval with two decimals, rounded so that it stays on its side of a bound."""
+    # 100 * 1.1 is above 110
+    hundredths = round(100 * end, 8)
+    rounded = np.floor(hundredths) if end < bound else np.ceil(hundredths)
+    return f"{rounded / 100:.2f} %"
 
 
 def _costs(choice: Choice, row: Candidate) -> str:
@@ -131,13 +181,16 @@ def _of_distilling(
     choice: Choice, row: Candidate, tried: Mapping[str, Tried], examples: int
 ) -> str:
     """What the best distilled row would change."""
-    distilled = [
-        each for each in choice.candidates if each.label in tried and tried[each.label].distils
-    ]
+    distilled = []
+    for each in choice.candidates:
+        if each.label in tried and tried[each.label].distils:
+            distilled.append(each)
     if row in distilled:
         return _of_quantising(choice, row)
     if not distilled:
         return "no distilled row is within the limits and sound"
+
+    # the best of them, and its difference to the row
     best = distilled[0]
     name = choice.group.called(best.label)
     gap = best.score - row.score
@@ -149,6 +202,8 @@ def _of_distilling(
     # a class that it never predicts may be all of the difference
     fault = "".join(f"; {what}" for what in best.suspect)
     figures = f"{name} {gap:+.1f} points, {interval}{fault}"
+
+    # what the interval shows
     if choice.no_verdict and (low > 0 or high < 0):
         seen = f"({name}, {interval}{fault})"
         return f"the best distilled row differs by {gap:+.1f} points {seen}"
@@ -173,36 +228,83 @@ def _size(row: Candidate) -> str:
 
 
 def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried]) -> Table:
-    """All rows that were tried: scores, disagreement, megabytes and milliseconds."""
+    """All rows that were tried, the best first: scores, disagreement, megabytes, milliseconds and
+    the peak of memory.
+
+    Titles are the same on every machine; :func:`busy_titles` marks those of a busy one.
+    """
     group = choice.group
     column = choice.columns[0]
     metrics = _metrics(group)
-    columns = [Column("System"), Column("what is done", words=True)]
-    columns += [
-        Column(label_of(metric), csv=INTERVAL if number_of == 0 else {"": "value"})
-        for number_of, metric in enumerate(metrics)
-    ]
+    runtimes = _runtimes(session)
     is_of_numbers = metric_of(column.metric).form is SCORE
-    columns += [Column(title) for title in (R2_TITLE, ERROR_TITLE) if is_of_numbers]
-    columns += [Column("retention (%)", csv=INTERVAL), Column("changed (%)"), Column("MB")]
-    runtimes = list(_runtimes(session))
-    milliseconds = {" p50": "value", " p95": "high"}
-    columns += [Column(if_busy(title, group), csv=milliseconds, digits=6) for title, _ in runtimes]
 
+    # the titles
+    columns = [Column("System"), Column("what is done", words=True)]
+    for metric in metrics:
+        fields = INTERVAL if metric == metrics[0] else VALUE
+        columns.append(Column(label_of(metric), csv=fields))
+    if is_of_numbers:
+        columns += [Column(R2_TITLE), Column(ERROR_TITLE)]
+    columns += [Column("retention (%)", csv=INTERVAL), Column("changed (%)"), Column("MB")]
+    columns += [Column(title, csv=MILLISECONDS, digits=6) for title in runtimes]
+    memory = _memory_columns(session)
+    columns += [Column(title) for title in memory]
+
+    # a line for each row
     known = {row.label: row for row in choice.all_rows}
     lines = []
     for label in _best_first(choice):
         records = group.finished(label, column)
         cells = [TableCell(tried[label].done if label in tried else DASH)]
-        cells += [
-            _score(choice, label, records, metric, is_first=place == 0)
-            for place, metric in enumerate(metrics)
-        ]
-        cells += _errors(choice, records) if is_of_numbers else []
+        for metric in metrics:
+            cells.append(_score(choice, label, records, metric, is_first=metric == metrics[0]))
+        if is_of_numbers:
+            cells += _errors(choice, records)
         cells += _figures(known.get(label))
-        cells += [_milliseconds(session, records[0], conditions) for _, conditions in runtimes]
-        lines.append(line_of(group, label, cells))
+        for conditions in runtimes.values():
+            cells.append(_milliseconds(session, records[0], conditions))
+        for backend in memory.values():
+            cells.append(_peak_memory(session, records[0], backend))
+        lines.append(Line(name_of(group, label), cells, group.called(label), row=label))
     return Table("Sheet", columns, lines, file="sheet")
+
+
+def name_of(group: Study, label: str) -> str:
+    """The name of a row in what a program reads: as it is typed, or the one that it was given."""
+    return group.names.get(label, label)
+
+
+def busy_titles(table: Table, group: Study) -> Table:
+    """The sheet for a person: titles of times say it where the machine was busy."""
+    columns = []
+    for column in table.columns:
+        if column.csv is MILLISECONDS:
+            column = column._replace(title=if_busy(column.title, group))
+        columns.append(column)
+    return replace(table, columns=columns)
+
+
+def for_programs(table: Table, group: Study, session: SpeedRecord) -> Table:
+    """The sheet with what a page says elsewhere: F1 of each class, and the cores that other
+    processes used meanwhile, which are 0 on an idle machine and empty where nobody could count
+    them."""
+    # F1 of classes, of rows whose answers are stored
+    columns = list(table.columns)
+    cells = {line.row: list(line.cells) for line in table.lines}
+    for by_class in f1_by_class(group):
+        columns += [Column(f"{F1_TITLE}{column.title}") for column in by_class.columns[1:]]
+        known = {line.label: line.cells for line in by_class.lines}
+        absent = [TableCell(DASH)] * (len(by_class.columns) - 1)
+        for row, own in cells.items():
+            own += known.get(row or "", absent)
+
+    # the work of others, which is one number for all rows
+    cores = session.env.get("busy_cores")
+    busy = number(float(cores)) if isinstance(cores, int | float) else TableCell(DASH)
+    columns.append(Column(BUSY_TITLE))
+    lines = [replace(line, cells=[*cells[line.row], busy]) for line in table.lines]
+    return replace(table, columns=columns, lines=lines)
 
 
 def _best_first(choice: Choice) -> list[str]:
@@ -217,7 +319,7 @@ def _best_first(choice: Choice) -> list[str]:
     return sorted(means, key=lambda label: -round(means[label], EXACT))
 
 
-def _metrics(group: ReportGroup) -> list[str]:
+def _metrics(group: Study) -> list[str]:
     """The metrics of the task, the one that decides first; R2 has a column of its own."""
     scored = next(record for record in group.records if record.scores)
     return [name for name in next(iter(scored.scores.values())) if label_of(name) != R2_TITLE]
@@ -258,24 +360,52 @@ def _figures(row: Candidate | None) -> list[TableCell]:
     return [kept, number(row.changed), number(row.cost("megabytes"))]
 
 
-def _runtimes(session: SpeedRecord | None) -> Iterator[tuple[str, Conditions]]:
-    """A title for each runtime and number of threads, and its conditions of fp32 rows."""
+def _runtimes(session: SpeedRecord | None) -> dict[str, Conditions]:
+    """A title for each runtime and number of threads -> its conditions of fp32 rows."""
+    titles = {}
     for conditions in conditions_of(session) if session is not None else ():
-        called = {"sdpa": "torch", "onnx": "ONNX Runtime"}.get(conditions.backend)
+        called = RUNTIMES.get(conditions.backend)
         if called is not None:
-            threads = f"{conditions.threads} thread{'s' * (conditions.threads > 1)}"
-            yield f"{called}, {threads}: p50 / p95 (ms)", conditions
+            threads = counted(conditions.threads, "thread")
+            titles[f"{called}, {threads}: p50 / p95 (ms)"] = conditions
+    return titles
 
 
 def _milliseconds(session: SpeedRecord | None, record: Record, conditions: Conditions) -> TableCell:
     """The median and the 95 % quantile of one batch; a dash where it was not timed."""
-    if record.row.endswith(PLUS_INT8):
-        backend = ONNX_INT8 if conditions.backend == "onnx" else ""
-        conditions = conditions.model_copy(update={"backend": backend})
+    backend = _opened_by(record, conditions.backend)
+    conditions = conditions.model_copy(update={"backend": backend})
     timing = session.timing_of(row_as_typed(record.cell), conditions) if session else None
-    if timing is None or not timing.seconds:
+    # a model with a runtime of its own has its time there alone
+    if timing is None or not timing.seconds or timing.conditions != conditions:
         return TableCell(DASH)
-    if timing.conditions.backend == OWN_RUNTIME and conditions.backend != "sdpa":
-        return TableCell(DASH)
-    p50, p95 = (1000 * float(np.quantile(timing.seconds, share)) for share in (0.5, SHARE))
+    p50 = 1000 * float(np.quantile(timing.seconds, 0.5))
+    p95 = 1000 * float(np.quantile(timing.seconds, SHARE))
     return TableCell(f"{p50:.2f} / {p95:.2f}", value=p50, high=p95)
+
+
+def _opened_by(record: Record, backend: str) -> str:
+    """The backend that opens a row where the sheet has a column of another one; "" for none."""
+    if not record.row.endswith(PLUS_INT8):
+        return backend
+    return ONNX_INT8 if backend == "onnx" else ""
+
+
+def _memory_columns(session: SpeedRecord | None) -> dict[str, str]:
+    """A title for each runtime whose memory was measured -> its backend of fp32 rows."""
+    known = {each.backend for each in session.footprints} if session is not None else set()
+    titles = {}
+    for backend, called in RUNTIMES.items():
+        if backend in known:
+            titles[f"peak memory, {called} (MB)"] = backend
+    return titles
+
+
+def _peak_memory(session: SpeedRecord | None, record: Record, backend: str) -> TableCell:
+    """Megabytes of a process above what it had before; a dash where they were not measured."""
+    opened_by = _opened_by(record, backend)
+    for each in session.footprints if session is not None else ():
+        is_it = (each.system, each.backend) == (row_as_typed(record.cell), opened_by)
+        if is_it and each.peak_bytes is not None:
+            return number(each.peak_bytes / 1e6, ".0f")
+    return TableCell(DASH)

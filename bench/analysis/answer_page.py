@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.analysis.answer import SHARE, Answer, in_megabytes
+from bench.analysis.answer import SHARE, Answer, busy_titles, in_megabytes
 from bench.analysis.choice_in_words import bound_lines
 from bench.analysis.choose import Choice
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
@@ -55,32 +55,34 @@ def page(
     session: SpeedRecord,
     taken: Taken | None,
     said: Sequence[str],
-    commands: Sequence[str],
+    untried: Mapping[str, str],
+    command: str,
 ) -> bytes:
     """The page as Markdown.
 
     Args:
         choice: its group has the resampled answers.
-        said: sentences on the plan: how many seeds, what was left out.
-        commands: what was typed.
+        said: sentences on the plan: how many seeds, which limits.
+        untried: row -> why it was not trained.
+        command: what was typed.
     """
     group = choice.group
-    suspects = [
-        f"suspect: {group.called(row.label)}, {what}"
-        for row in choice.candidates
-        for what in row.suspect
-    ]
+    left_out = [f"{row}: not trained, because {why}" for row, why in untried.items()]
+    for row, why in choice.left_out.items():
+        # an earlier run may have trained it
+        if row not in untried:
+            left_out.append(f"{group.called(row)}: {why}")
+    suspects = []
+    for candidate in choice.candidates:
+        name = group.called(candidate.label)
+        suspects += [f"suspect: {name}, {what}" for what in candidate.suspect]
     sections = [
         Section("", [answer.sentence if answer else NO_ROW]),
-        Section("Sheet", points=_notes(session), tables=[sheet]),
-        Section(
-            "Left out",
-            bound_lines(choice),
-            [f"{group.called(row)}: {why}" for row, why in choice.left_out.items()],
-        ),
+        Section("Sheet", points=_notes(session), tables=[busy_titles(sheet, group)]),
+        Section("Left out", bound_lines(choice), left_out),
         Section("F1 by class", tables=list(f1_by_class(group))),
         Section("How sure", points=[*_how_sure(answer), *said, *suspects, *warnings(group)]),
-        Section("Command", commands=commands),
+        Section("Command", commands=[command]),
     ]
     text = to_page(f"What to do with the teacher of {task}", sections).decode()
     if taken is not None:
@@ -94,10 +96,13 @@ def _notes(session: SpeedRecord) -> list[str]:
     machine = session.env.get("processor")
     first = next(iter(conditions_of(session)), None)
     notes = [
-        "the first score has a 95 % interval: over examples, and over seeds where there are several",
+        "the first score has a 95 % interval: over examples, and over seeds where there are "
+        "several",
         "changed: predictions that are not the teacher's",
         f"p50 and p95: the median and the {100 * SHARE:.0f} % quantile of one call",
-        "a row in 8 bits is timed in ONNX Runtime; a linear model in numpy, with one thread",
+        "a row in 8 bits is timed in ONNX Runtime",
+        "peak memory: of a process that opens the file and answers 32 sequences of 128 tokens, "
+        "above the same process before",
     ]
     if first is not None:
         notes.append(f"milliseconds: batch {first.batch}, length {first.length}, on {machine}")

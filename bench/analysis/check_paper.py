@@ -1,23 +1,27 @@
-"""The numbers of a paper's tables compared with the records: which are printed as measured, which differ, which have no record."""
+"""The numbers of a paper's tables compared with the records: which are printed as measured, which
+differ, which have no record."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
 
 from bench.audit.names import is_average, is_score, plain_name, plain_task
-from bench.audit.table import Sheet
-from bench.errors import InputError, known_row
+from bench.audit.printed import PrintedNumber
+from bench.audit.table import PrintedRow, Sheet
+from bench.errors import InputError
+from bench.record.named_rows import row_named
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import SAMPLE
-from bench.report.comparison import columns_of_noise
-from bench.report.groups import ReportGroup, groups
 from bench.report.render import github
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study
 from bench.report.tables.for_paper import name_in_paper
 from bench.stats.metrics import METRICS, label_of, named_in
 from bench.stats.summary import summarise
@@ -26,32 +30,88 @@ RATIO_TITLE = re.compile(
     r"^\W*(?:shares?|percent(?:age)?|ratios?|retention|reappearance)\b(?: of\b|\W*$)", re.IGNORECASE
 )
 DIFFERENCE_TITLE = re.compile(r"^\W*(?:\w+ )?differences?\b", re.IGNORECASE)
-SAME, DIFFERS, ABSENT = "as measured", "differs", "no record"
+WORDS_OF_METRICS = {"acc", "mcc"}
+for _metric in METRICS.values():
+    WORDS_OF_METRICS |= {_metric.name, _metric.label}
+METRIC_NAMES = re.compile(
+    rf"\b(?:{'|'.join(sorted(WORDS_OF_METRICS, key=len, reverse=True))})\b\.?", re.IGNORECASE
+)
+"""In a column's title, with or without brackets."""
+SAME = "as measured"
+DIFFERS = "differs"
+ABSENT = "no record"
 
 
-class Checked(NamedTuple):
-    """One number of the paper."""
+@dataclass(frozen=True)
+class Checked:
+    """One number of the paper.
+
+    Attributes:
+        where: the table.
+        row, column, printed: as they stand there.
+        measured: what was measured, at the printed number of decimals; "" where there is no record.
+        verdict: :data:`SAME`, :data:`DIFFERS` or :data:`ABSENT`.
+        records: beginnings of the keys of the records behind the measured number.
+        data: the examples of these records.
+    """
 
     where: str
     row: str
     column: str
     printed: str
     measured: str
-    """at the printed number of decimals; "" where there is no record"""
     verdict: str
     records: tuple[str, ...] = ()
-    """keys of the records behind the measured number"""
     data: str = ""
-    """the examples of these records"""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number that some records give for one cell of a paper.
+
+    Attributes:
+        value: in percent.
+        data: the examples that the records are of.
+    """
+
+    value: float
+    records: Sequence[Record]
+    data: str
+
+
+@dataclass(frozen=True)
+class RowNames:
+    """How a paper may call the rows of the records.
+
+    Attributes:
+        labels: of all rows.
+        typed: name in the paper, in letters and digits alone -> label, as a user said.
+        found: likewise, the names that fit one row alone.
+    """
+
+    labels: Collection[str]
+    typed: Mapping[str, str]
+    found: Mapping[str, str]
+
+    def label_of(self, system: str) -> str | None:
+        """The label of the row that a paper calls so; None where no row, or several, fit."""
+        plain = plain_name(system)
+        if plain in self.typed:
+            return self.typed[plain]
+        if system in self.labels:
+            return system
+        return self.found.get(plain)
 
 
 def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()) -> list[Checked]:
-    """Every score and average of a paper's tables, with its verdict: ABSENT where its row or its column has no record.
+    """Every score and average of a paper's tables, with its verdict: ABSENT where its row or its
+    column has no record.
 
-    Parameters, FLOPs, speed-ups, columns of differences (most with a sign) and tables whose title is of a share are not compared.
+    Parameters, FLOPs, speed-ups, columns of differences (most with a sign) and tables whose title
+    is of a share are not compared.
 
-    A row spelled exactly as one of the records is that row. Else names are compared without punctuation; a name that fits
-    several rows has no record, unless ``rows`` has it.
+    A row spelled exactly as one of the records is that row. Else names are compared without
+    punctuation; a name that fits several rows has no record, unless ``rows`` has it.
 
     Args:
         rows: ``Name in the paper=row of the records``, where the two are spelled differently.
@@ -59,172 +119,221 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
     Raises:
         InputError: no records, or a mapping to a row that is not there.
     """
+    # a report's mean leaves columns of noise out
+    has_averages = any(is_average(column) for sheet in sheets for column in sheet.columns)
+    reads = Reads.TEACHER if has_averages else Reads.NOTHING
     store = Store(results)
-    tables = groups(store.records())
+    folder = Folder(store, list(store.records()))
+    tables = [study_of(group, folder, reads=reads) for group in groups(folder.records)]
     if not tables:
         raise InputError(f"no records in {results}")
-    # real examples where there are any: a paper's number never agrees with generated sample data by chance
-    tables = [group for group in tables if group.facts.source != SAMPLE] or tables
-    known = {label for group in tables for label in group.systems}
-    named = dict(_mapping(text, known, results) for text in rows)
-    by_name: dict[str, str] = {}
-    as_labels = {(label, label) for label in known}
-    as_printed = {(group.called(label), label) for group in tables for label in group.systems}
-    in_papers = {
-        (name_in_paper(group, label), label) for group in tables for label in group.systems
-    }
-    # a row's label before what a report calls another one, and that before its name in a paper
-    for names in (in_papers, as_printed, as_labels):
-        often = Counter(plain_name(name) for name, _ in names)
-        by_name |= {
-            plain_name(name): label for name, label in names if often[plain_name(name)] == 1
-        }
-    if any(is_average(column) for sheet in sheets for column in sheet.columns):
-        for group in tables:  # a report's mean leaves these out
-            group.left_out_of_means = columns_of_noise(group, store)
-    differences = {
-        (sheet.where, column)
-        for sheet in sheets
-        for column in sheet.columns
-        if DIFFERENCE_TITLE.search(sheet.name) or _has_signs(sheet, column)
-    }
-    checked = []
-    for sheet, row in ((of_row, row) for of_row in sheets for row in of_row.rows):
-        plain = plain_name(row.system)
-        label = named.get(plain, row.system if row.system in known else by_name.get(plain))
-        # a mean is over these, and not over columns like layers or seeds
-        tasks = {
-            plain_task(METRIC_NAMES.sub("", column)) for column in row.cells if is_score(column)
-        }
-        for column, cell in row.cells.items():
-            if (sheet.where, column) in differences:
-                continue
-            candidates: list[Measured] = []
-            if label is not None and not RATIO_TITLE.search(sheet.name):
-                is_mean = is_average(column)
-                candidates = list(
-                    _means(tables, label, tasks) if is_mean else _scores(tables, label, column)
-                )
-            if not candidates:
-                checked.append(Checked(sheet.where, row.system, column, cell.text, "", ABSENT))
-                continue
-            fitting = next(
-                (c for c in candidates if cell.is_rounded(Decimal(repr(round(c[0], 9))))), None
-            )
-            nearest = fitting or min(
-                candidates, key=lambda c: abs(Decimal(repr(c[0])) - cell.value)
-            )
-            text, keys = f"{nearest[0]:.{cell.places}f}", tuple(r.key[:12] for r in nearest[1])
-            verdict = SAME if fitting else DIFFERS
-            checked.append(
-                Checked(
-                    sheet.where,
-                    row.system,
-                    column,
-                    cell.text,
-                    text,
-                    verdict,
-                    keys,
-                    nearest[2],
-                )
-            )
+    # a paper's number never agrees with generated sample data by chance: real examples where there
+    # are any
+    real = [group for group in tables if group.facts.source != SAMPLE]
+    tables = real or tables
+    names = _row_names(tables, rows, results)
+
+    differences = _columns_of_differences(sheets)
+    checked: list[Checked] = []
+    for sheet in sheets:
+        for row in sheet.rows:
+            label = None if RATIO_TITLE.search(sheet.name) else names.label_of(row.system)
+            for column, cell in row.cells.items():
+                if (sheet.where, column) in differences:
+                    continue
+                candidates: list[Measured]
+                if label is None:
+                    candidates = []
+                elif is_average(column):
+                    candidates = list(_means(tables, label, _tasks_of(row)))
+                else:
+                    candidates = list(_scores(tables, label, column))
+                checked.append(_checked(sheet, row, column, cell, candidates))
     return checked
 
 
-def _mapping(text: str, known: Collection[str], results: Path) -> tuple[str, str]:
-    """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=`` in them themselves."""
-    halves = [
-        (text[:place], text[place + 1 :])
-        for place, sign in enumerate(text)
-        if sign == "=" and place
-    ]
+def _row_names(tables: Sequence[Study], rows: Sequence[str], results: Path) -> RowNames:
+    """The names of all rows.
+
+    Args:
+        rows: as :func:`check_paper` has them.
+    """
+    labels: set[str] = set()
+    as_printed: set[tuple[str, str]] = set()
+    in_papers: set[tuple[str, str]] = set()
+    for group in tables:
+        for label in group.systems:
+            labels.add(label)
+            as_printed.add((group.called(label), label))
+            in_papers.add((name_in_paper(group, label), label))
+    as_labels = {(label, label) for label in labels}
+
+    # a row's label before what a report calls another one, and that before its name in a paper
+    found: dict[str, str] = {}
+    for names in (in_papers, as_printed, as_labels):
+        often = Counter(plain_name(name) for name, _ in names)
+        for name, label in names:
+            if often[plain_name(name)] == 1:
+                found[plain_name(name)] = label
+    records = [record for group in tables for record in group.records]
+    typed = dict(_mapping(text, records, results) for text in rows)
+    return RowNames(labels, typed, found)
+
+
+def _mapping(text: str, records: Collection[Record], results: Path) -> tuple[str, str]:
+    """``Name in the paper=row``, with the name as it is compared. A name and a row may have ``=``
+    in them themselves."""
+    halves: list[tuple[str, str]] = []
+    for place, sign in enumerate(text):
+        if sign == "=" and place:
+            halves.append((text[:place], text[place + 1 :]))
     if not halves:
         raise InputError(
             f"--row {text}: expected Name=row, with the name in the paper and a row of the records"
         )
+    known = {record.row for record in records}
+    known = {record.row for record in records}
     for paper, ours in halves:
         if ours in known:
             return plain_name(paper), ours
-    return plain_name(halves[0][0]), known_row(halves[0][1], known, results)
+    paper, ours = halves[0]
+    return plain_name(paper), row_named(ours, records, results)
 
 
-METRIC_NAMES = re.compile(
-    rf"\b(?:{'|'.join(sorted({w for m in METRICS.values() for w in (m.name, m.label)} | {'acc', 'mcc'}, key=len, reverse=True))})\b\.?",
-    re.IGNORECASE,
-)
-"""In a column's title, with or without brackets."""
-
-Measured = tuple[float, Sequence[Record], str]
-"""What some records give for one cell of a paper, the records, and the examples that they are of."""
-
-
-def _scores(tables: Sequence[ReportGroup], label: str, column: str) -> Iterator[Measured]:
-    """What the records may have printed in a column of this name: any metric of the task that the name does not exclude."""
-    wanted, metric_named = (
-        {plain_task(column), plain_task(METRIC_NAMES.sub("", column))},
-        named_in(column),
-    )
-    for group in tables:
-        for place in group.columns:
-            done = group.finished(label, place)
-            if wanted & {plain_task(place.title), plain_task(place.task)}:
-                metrics = list(dict.fromkeys(m for r in done for m in r.scores[place.evaluation]))
-                if metric_named:  # F1 of questions is that of answers
-                    last = label_of(metric_named).lower()
-                    alike = [
-                        metric for metric in metrics if label_of(metric).lower().split()[-1] == last
-                    ]
-                    metrics = [metric_named] if metric_named in metrics else alike
-                for metric in metrics:
-                    mean = summarise([100 * r.scores[place.evaluation][metric] for r in done]).mean
-                    yield mean, done, group.described_data()
+def _columns_of_differences(sheets: Sequence[Sheet]) -> set[tuple[str, str]]:
+    """The table and the title of each column that has differences."""
+    differences: set[tuple[str, str]] = set()
+    for sheet in sheets:
+        for column in sheet.columns:
+            if DIFFERENCE_TITLE.search(sheet.name) or _has_signs(sheet, column):
+                differences.add((sheet.where, column))
+    return differences
 
 
 def _has_signs(sheet: Sheet, column: str) -> bool:
     """Whether most numbers of a column have a sign; of one number none is most."""
-    texts = [
-        row.cells[column].text
-        for row in sheet.rows
-        if column in row.cells and row.cells[column].value
-    ]
-    return len(texts) > 1 and 2 * sum(text[0] in "+-" for text in texts) > len(texts)
+    cells = [row.cells[column] for row in sheet.rows if column in row.cells]
+    texts = [cell.text for cell in cells if cell.value]
+    signed = [text for text in texts if text[0] in "+-"]
+    return len(texts) > 1 and 2 * len(signed) > len(texts)
 
 
-def _means(tables: Sequence[ReportGroup], label: str, tasks: Collection[str]) -> Iterator[Measured]:
-    """The means over just these tasks, and over those of them that a report averages: a mean of other tasks says nothing about the
-    printed one."""
+def _tasks_of(row: PrintedRow) -> set[str]:
+    """The tasks of a row's columns of scores: its mean is over these, and not over columns like
+    layers or seeds."""
+    return {plain_task(METRIC_NAMES.sub("", column)) for column in row.cells if is_score(column)}
+
+
+def _is_of_task(column: ScoreColumn, tasks: Collection[str]) -> bool:
+    """Whether a column is of one of these tasks, as a paper names them."""
+    return plain_task(column.title) in tasks or plain_task(column.task) in tasks
+
+
+def _scores(tables: Sequence[Study], label: str, title: str) -> Iterator[Measured]:
+    """The numbers that may stand in a column of this title: any metric of the task that the title
+    does not exclude."""
+    tasks = {plain_task(title), plain_task(METRIC_NAMES.sub("", title))}
+    metric_named = named_in(title)
     for group in tables:
-        of_these = [
-            c for c in group.columns if {plain_task(c.title), plain_task(c.task)} & set(tasks)
-        ]
-        averaged = [column for column in of_these if column in group.averaged]
-        for columns in (of_these, averaged) if len(of_these) == len(tasks) else ():
-            if len(columns) > 1 and all((label, column) in group.summaries for column in columns):
-                mean = summarise([group.summaries[label, column].mean for column in columns]).mean
-                yield (
-                    mean,
-                    [r for c in columns for r in group.finished(label, c)],
-                    group.described_data(),
-                )
+        for column in group.columns:
+            if not _is_of_task(column, tasks):
+                continue
+            done = group.finished(label, column)
+            metrics: dict[str, None] = {}
+            for record in done:
+                metrics |= dict.fromkeys(record.scores[column.evaluation])
+            for metric in _fitting_metrics(list(metrics), metric_named):
+                scores = [100 * record.scores[column.evaluation][metric] for record in done]
+                yield Measured(summarise(scores).mean, done, group.described_data())
+
+
+def _fitting_metrics(metrics: Sequence[str], named: str) -> Sequence[str]:
+    """The metrics that a column's title may mean.
+
+    Args:
+        named: the metric in the title; "" where it has none.
+    """
+    if not named:
+        return metrics
+    if named in metrics:
+        return [named]
+    # F1 of questions is that of answers
+    last = label_of(named).lower()
+    return [metric for metric in metrics if label_of(metric).lower().split()[-1] == last]
+
+
+def _means(tables: Sequence[Study], label: str, tasks: Collection[str]) -> Iterator[Measured]:
+    """The means over just these tasks, and over those of them that a report averages: a mean of
+    other tasks says nothing about the printed one."""
+    for group in tables:
+        of_tasks = [column for column in group.columns if _is_of_task(column, tasks)]
+        if len(of_tasks) != len(tasks):
+            continue
+        averaged = [column for column in of_tasks if column in group.averaged]
+        for columns in (of_tasks, averaged):
+            is_complete = all((label, column) in group.summaries for column in columns)
+            if len(columns) > 1 and is_complete:
+                means = [group.summaries[label, column].mean for column in columns]
+                records: list[Record] = []
+                for column in columns:
+                    records += group.finished(label, column)
+                yield Measured(summarise(means).mean, records, group.described_data())
+
+
+def _checked(
+    sheet: Sheet,
+    row: PrintedRow,
+    column: str,
+    cell: PrintedNumber,
+    candidates: Sequence[Measured],
+) -> Checked:
+    """One number of a paper beside what it may be of: the first that is printed so, or else the
+    nearest."""
+    if not candidates:
+        return Checked(sheet.where, row.system, column, cell.text, "", ABSENT)
+    nearest = min(candidates, key=lambda one: abs(Decimal(repr(one.value)) - cell.value))
+    verdict = DIFFERS
+    for one in candidates:
+        if cell.is_rounded(Decimal(repr(round(one.value, 9)))):
+            nearest = one
+            verdict = SAME
+            break
+    return Checked(
+        sheet.where,
+        row.system,
+        column,
+        cell.text,
+        f"{nearest.value:.{cell.places}f}",
+        verdict,
+        tuple(record.key[:12] for record in nearest.records),
+        nearest.data,
+    )
 
 
 def describe(checked: Sequence[Checked]) -> str:
-    """What differs, which rows and columns have no record, then the counts."""
-    counts = Counter(c.verdict for c in checked)
-    rows = [
-        [c.where, c.row, c.column, c.printed, c.measured, c.data]
-        for c in checked
-        if c.verdict == DIFFERS
+    """A text that names what differs and which rows and columns have no record, then the counts."""
+    text = ""
+    differing = [
+        [one.where, one.row, one.column, one.printed, one.measured, one.data]
+        for one in checked
+        if one.verdict == DIFFERS
     ]
-    text = (
-        f"{github(rows, ['where', 'row', 'column', 'printed', 'measured', 'data'], 'left')}\n\n"
-        if rows
-        else ""
-    )
-    without = [c for c in checked if c.verdict == ABSENT]
-    for what, name_of in (("rows", lambda c: c.row), ("columns", lambda c: c.column)):
-        met = {name_of(c) for c in checked if c.verdict != ABSENT}
-        none = dict.fromkeys(name for c in without if (name := name_of(c)) not in met)
-        text += f"{what} without a record: {', '.join(none)}\n" if none else ""
-    text += ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
-    return text
+    if differing:
+        header = ["where", "row", "column", "printed", "measured", "data"]
+        text += f"{github(differing, header, 'left')}\n\n"
+    text += _without_a_record("rows", [(one.row, one.verdict) for one in checked])
+    text += _without_a_record("columns", [(one.column, one.verdict) for one in checked])
+    counts = Counter(one.verdict for one in checked)
+    return text + ", ".join(f"{counts[verdict]} {verdict}" for verdict in (SAME, DIFFERS, ABSENT))
+
+
+def _without_a_record(what: str, verdicts: Sequence[tuple[str, str]]) -> str:
+    """A line that names the rows or columns of which no number has a record; "" where there are
+    none.
+
+    Args:
+        verdicts: the name and the verdict of each number.
+    """
+    met = {name for name, verdict in verdicts if verdict != ABSENT}
+    absent = dict.fromkeys(name for name, _ in verdicts if name not in met)
+    return f"{what} without a record: {', '.join(absent)}\n" if absent else ""

@@ -1,6 +1,9 @@
-"""The best row within limits: what fits, which limit binds, and how surely the best one is the best.
+"""The best row within limits: what fits, which limit binds, and how surely it is the best.
 
-:func:`choose` returns frozen answers; :mod:`bench.analysis.choice_in_words` prints them.
+:func:`choose` finds the tables and answers for each: :func:`choice_of` judges its rows
+(:mod:`bench.analysis.candidates`) by the limits (:mod:`bench.analysis.limits`), compares those that
+fit with the best of them, and says what the limits leave out.
+:mod:`bench.analysis.choice_in_words` prints the answers.
 """
 
 from __future__ import annotations
@@ -13,151 +16,36 @@ from types import MappingProxyType
 
 import numpy as np
 
-from bench.data.own_tasks import recorded_tasks
-from bench.errors import InputError, NothingMeasured
-from bench.plan.from_record import is_own, source_options, typed_task
-from bench.record.cell import (
-    CHECKPOINT,
-    FINISHED,
-    LINEAR_IN_8_BITS,
-    LINEAR_ONLY,
-    ONNX_INT8,
-    PLUS_INT8,
-    POINTS_IN_8_BITS,
-    TEACHER,
+from bench.analysis.candidates import Candidate, Evidence, Judged, evidence_of, judged_row
+from bench.analysis.limits import (
+    LATENCY,
+    LIMITS,
+    OF_FEWER_BITS,
+    RETAINED,
+    checked_limits,
+    stated,
 )
-from bench.record.rescored import NO_ANSWERS, scored_alike, scored_first_by
-from bench.record.schema import Sizes
+from bench.errors import NothingMeasured
+from bench.record.cell import CHECKPOINT, FINISHED, ONNX_INT8, PLUS_INT8, POINTS_IN_8_BITS
+from bench.record.known_tasks import recorded_tasks
+from bench.record.rescored import scored_alike, scored_first_by
+from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
-from bench.record.task_facts import recorded_names
-from bench.report.comparison import (
-    NOT_SIGNIFICANT,
-    TOO_FEW_SEEDS,
-    columns_of_noise,
-    error_of_p,
-    mean_of_rows,
-    verdict_of,
-    within_margin,
-)
-from bench.report.frame import nothing_in, teachers_of
-from bench.report.groups import ReportGroup, ScoreColumn, groups
-from bench.report.resampled import (
-    Faults,
-    Resampled,
-    Stored,
-    faults_of,
-    faults_of_all,
-    resampled,
-    rng_for,
-    seeds_in_words,
-    stored_answers,
-)
-from bench.report.tables.retention import (
-    Share,
-    ends_of,
-    mean_share,
-    recorded_teachers,
-    share_of,
-)
-from bench.report.write import add_speed
-from bench.stats.distribution import Distribution
-from bench.stats.form import CLASSES
-from bench.stats.metrics import metric_of
+from bench.record.task_facts import OWN, data_facts, recorded_names
+from bench.report.comparison import TOO_FEW_SEEDS, error_of_p, verdict_of
+from bench.report.frame import nothing_in
+from bench.report.means import within_margin
+from bench.report.resampled import rng_for
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import Folder, Reads, groups, study_of
+from bench.report.study import Study
+from bench.request import Request
+from bench.request.recorded import Recorded
 from bench.stats.own_metrics import named_metrics
 
-PARAMETERS, MEGABYTES, FLOPS = "parameters", "megabytes", "flops"
-LATENCY, RETAINED = "latency", "retained"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A limit that may be set.
-
-    Attributes:
-        option: how it is typed.
-        unit: behind its number.
-        field: of :class:`Candidate`, the value that is compared.
-        is_least: whether it is the least that a row may have; else it is the most.
-    """
-
-    option: str
-    unit: str
-    field: str
-    is_least: bool = False
-
-    def allows(self, cost: float | None, value: float) -> bool:
-        """Whether a row of this cost is within the limit; one that was not measured is not."""
-        if cost is None:
-            return False
-        return cost >= value if self.is_least else cost <= value
-
-
-LIMITS: Mapping[str, Limit] = MappingProxyType(
-    {
-        PARAMETERS: Limit("--max-params", "M parameters", PARAMETERS),
-        MEGABYTES: Limit("--max-mb", "MB", MEGABYTES),
-        FLOPS: Limit("--max-flops", "G FLOPs", FLOPS),
-        LATENCY: Limit("--max-latency", "ms", LATENCY),
-        RETAINED: Limit("--min-retain", "% retention", "retained_low", is_least=True),
-    }
-)
-"""What may have a limit. FLOPs are of one sequence of 128 tokens, latency is the median under a
-session's main conditions. Of what is retained the lower end of the 95 % interval is compared."""
 EXACT = 9
 """Decimals of a score that tell two rows apart."""
-OF_FEWER_BITS = frozenset({MEGABYTES, LATENCY})
-"""The limits that a row in 8 bits may meet where the same row in fp32 does not."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A row with its score and costs; those of several tasks are of the dearest one.
-
-    Attributes:
-        label: the row, as it is typed.
-        score: its mean over the columns, in percent.
-        parameters: in millions.
-        megabytes: of its file.
-        flops: G FLOPs of one sequence of 128 tokens.
-        latency: median milliseconds of a batch; None where it was not timed.
-        retained, retained_low, retained_high: the mean retention in percent and its 95 % interval,
-            as a report has them; None without a sound score of the teacher in every column.
-        changed: percent of its predictions that differ from its own teacher's.
-        suspect: sentences on what is suspect of some classes alone; such a row stays a candidate.
-        stands_in_for: the fp32 row in whose place this row in 8 bits fits; "" for none.
-        probability: the share of draws of examples and trainings in which its mean is the highest
-            of the rows that fit; None without verdicts.
-        low, high: the 95 % interval of its difference to the row of the highest mean, in points.
-        p, verdict: of one test of that difference, as in a report and in ``compare``; None and ""
-            without verdicts.
-        is_within: whether that difference is shown to be within the margin of
-            :mod:`bench.stats.equivalence`; never without verdicts.
-    """
-
-    label: str
-    score: float
-    parameters: float | None = None
-    megabytes: float | None = None
-    flops: float | None = None
-    latency: float | None = None
-    retained: float | None = None
-    retained_low: float | None = None
-    retained_high: float | None = None
-    changed: float | None = None
-    suspect: tuple[str, ...] = ()
-    stands_in_for: str = ""
-    probability: float | None = 1.0
-    low: float = 0.0
-    high: float = 0.0
-    p: float | None = 1.0
-    verdict: str = NOT_SIGNIFICANT
-    is_within: bool = True
-
-    def cost(self, name: str) -> float | None:
-        """What the limit of this name of :data:`LIMITS` compares."""
-        value: float | None = getattr(self, LIMITS[name].field)
-        return value
 
 
 @dataclass(frozen=True)
@@ -207,7 +95,7 @@ class Choice:
         no_verdict: why no row is tested or called the best; "" where one is.
     """
 
-    group: ReportGroup
+    group: Study
     columns: tuple[ScoreColumn, ...]
     limits: Mapping[str, float]
     candidates: tuple[Candidate, ...]
@@ -233,7 +121,7 @@ class Choice:
     @property
     def busy_cores(self) -> float:
         """Cores that other processes used while latencies were measured; 0 on an idle machine."""
-        return self.group.speed_others
+        return self.group.speed.busy_cores
 
 
 def choose(
@@ -257,25 +145,28 @@ def choose(
             records nor in GLUE. Also: a metric that does not suit a task.
         NothingMeasured: no table has all of them.
     """
+    # the records, scored by one metric first, and the sessions of timing
     limits = checked_limits(budget)
     metrics = named_metrics(metric)
     store = Store(results)
     sessions = list(speed_records(store.root, store.note))
     records = scored_alike(store.records(), store)
-    choices: list[Choice] = []
     if not records:
         raise NothingMeasured(nothing_in(store.root))
     recorded = recorded_names(record.cell for record in records)
     tasks = recorded_tasks(tasks, recorded, results)
     records = scored_first_by(records, metrics, store, tasks)
+
+    # a choice for each table that has all the tasks
+    choices: list[Choice] = []
+    folder = Folder(store, records, sessions)
+    # a mean over what nobody named leaves out the columns that a report's does
+    reads = Reads.NOTHING if tasks else Reads.TEACHER
     for group in groups(records):
-        # a mean over what nobody named leaves out the columns that a report's does
-        group.left_out_of_means = [] if tasks else columns_of_noise(group, store)
-        columns = [c for c in group.averaged if not tasks or {c.task, c.shown}.intersection(tasks)]
-        met = {name for column in columns for name in (column.task, column.shown)}
-        if columns and met.issuperset(tasks):
-            add_speed(group, sessions, backend, threads)
-            choices.append(choice_of(group, columns, limits, store))
+        study = study_of(group, folder, reads=reads, backend=backend, threads=threads)
+        columns = _columns_of(study, tasks)
+        if columns:
+            choices.append(choice_of(study, columns, limits, store))
     if not choices:
         wanted = f" with {', '.join(tasks)}" if tasks else ""
         raise NothingMeasured(
@@ -284,85 +175,30 @@ def choose(
     return choices
 
 
-def checked_limits(budget: Mapping[str, float | None]) -> dict[str, float]:
-    """The limits that were set.
-
-    Raises:
-        InputError: no such limit, or one out of its range.
-    """
-    limits: dict[str, float] = {}
-    for name, value in budget.items():
-        if name not in LIMITS:
-            raise InputError(f"no limit {name!r}; there are: {', '.join(LIMITS)}")
-        if value is None:
-            continue
-        option = LIMITS[name].option
-        if not value > 0:
-            raise InputError(f"{option} {value:g}: should be above 0")
-        if name == RETAINED and value <= 1:
-            raise InputError(f"{option} {value:g}: is in percent, like 95")
-        if name == RETAINED and value > 100:
-            raise InputError(f"{option} {value:g}: no row is asked for a retention above 100 %")
-        limits[name] = value
-    return limits
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """What is known of a table before its rows are judged.
-
-    Attributes:
-        answers: of each column, resampled: of the rows whose answers are all stored.
-        unsound: the columns in which the teacher has no sound score above 0.
-    """
-
-    group: ReportGroup
-    columns: tuple[ScoreColumn, ...]
-    stored: Stored
-    faults: Faults
-    answers: Mapping[ScoreColumn, Resampled]
-    unsound: tuple[str, ...]
-
-    def score(self, label: str) -> float:
-        """The mean of a row over the columns, in percent."""
-        return float(np.mean([self.group.summaries[label, c].mean for c in self.columns]))
-
-    def mean(self, *rows: str) -> Distribution | None:
-        """As :func:`mean_of_rows`."""
-        return mean_of_rows(self.group, self.answers, self.columns, *rows)
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """A row before the choice.
-
-    Attributes:
-        row: None where it has no score in some column.
-        over: names of the limits that leave it out.
-        fault: what else speaks against it; "" for nothing.
-    """
-
-    label: str
-    row: Candidate | None
-    over: tuple[str, ...]
-    fault: str
-
-    @property
-    def fits(self) -> bool:
-        return self.row is not None and not self.over and not self.fault
+def _columns_of(group: Study, tasks: Sequence[str]) -> list[ScoreColumn]:
+    """The columns that a mean is of: those of the tasks, or all where none is named; none where the
+    table lacks one of the tasks."""
+    if not tasks:
+        return list(group.averaged)
+    columns = [column for column in group.averaged if {column.task, column.shown} & set(tasks)]
+    met = {column.task for column in columns} | {column.shown for column in columns}
+    return columns if met.issuperset(tasks) else []
 
 
 def choice_of(
-    group: ReportGroup, columns: Sequence[ScoreColumn], limits: Mapping[str, float], store: Store
+    group: Study, columns: Sequence[ScoreColumn], limits: Mapping[str, float], store: Store
 ) -> Choice:
-    """The choice among the rows of one table, whose latencies are known (:func:`add_speed`)."""
-    evidence = _evidence(group, columns, store)
-    judged = [_judged(evidence, label, limits) for label in _typed_rows(group)]
-    fitting = [_standing_in(each.row, judged) for each in judged if each.row and each.fits]
+    """The choice among the rows of one table, whose latencies are known."""
+    # each row with its costs, and with what speaks against it
+    evidence = evidence_of(group, columns, store)
+    judged = [judged_row(evidence, label, limits) for label in _typed_rows(group)]
 
-    # the best first; of equal ones the fp32 row, whose name is the shorter one. Means of equal
-    # predictions may differ in their last digits
+    # those that fit, the best first; of equal ones the fp32 row, whose name is the shorter one.
+    # Means of equal predictions may differ in their last digits
+    fitting = [_standing_in(each.row, judged) for each in judged if each.row and each.fits]
     fitting.sort(key=lambda row: (-round(row.score, EXACT), row.label))
+
+    # how surely the best is the best, and what is shown to be near it
     candidates = _compared_with_best(evidence, fitting)
     no_verdict = group.no_verdict_in(columns)
     if no_verdict:
@@ -387,187 +223,17 @@ def choice_of(
     )
 
 
-def _typed_rows(group: ReportGroup) -> list[str]:
+def _typed_rows(group: Study) -> list[str]:
     """The rows but those that ``:ablate`` made; the teacher is one of them."""
-    return [
-        label
-        for label in group.systems
-        if not all(record.cell.ablation_of for record in group.records_of(label))
-    ]
+    typed = []
+    for label in group.systems:
+        records = group.records_of(label)
+        if not all(record.cell.ablation_of for record in records):
+            typed.append(label)
+    return typed
 
 
-def _evidence(group: ReportGroup, columns: Sequence[ScoreColumn], store: Store) -> _Evidence:
-    stored = stored_answers(group, store)
-    faults = faults_of(group, stored)
-    unsound = [
-        c.name
-        for c in columns
-        if (TEACHER, c) not in group.summaries
-        or faults_of_all(faults, (TEACHER, c))
-        or group.summaries[TEACHER, c].mean <= 0
-    ]
-
-    # the same drawn examples for every row, so that differences and shares are paired
-    answers = {}
-    for column in columns:
-        done = [r for label in group.systems for r in group.finished(label, column)]
-        known = [(record, stored[record.key]) for record in done if record.key in stored]
-        if known:
-            answers[column] = resampled(column, known)
-    return _Evidence(
-        group, tuple(columns), stored, faults, MappingProxyType(answers), tuple(unsound)
-    )
-
-
-def _judged(evidence: _Evidence, label: str, limits: Mapping[str, float]) -> _Judged:
-    """A row with its costs, the limits that it is over, and what else speaks against it."""
-    group = evidence.group
-    absent = [c.name for c in evidence.columns if (label, c) not in group.summaries]
-    if absent:
-        why = f"no score on {', '.join(absent)}{_why_absent(group, label)}"
-        return _Judged(label, None, (), why)
-    row = _candidate(evidence, label)
-    over = [
-        name
-        for name, limit in LIMITS.items()
-        if name in limits and not limit.allows(row.cost(name), limits[name])
-    ]
-    return _Judged(label, row, tuple(over), _fault(evidence, label))
-
-
-def _candidate(evidence: _Evidence, label: str) -> Candidate:
-    """A row with its score and its costs, before it is compared with others."""
-    group = evidence.group
-    models = [r.sizes for c in evidence.columns for r in group.records_of(label, c.task) if r.sizes]
-    score = evidence.score(label)
-    retained, low, high = _retained(evidence, label) or (None, None, None)
-    in_8_bits = label.endswith(PLUS_INT8)
-    return Candidate(
-        label=label,
-        score=score,
-        parameters=max((s.parameters / 1e6 for s in models), default=None),
-        megabytes=_megabytes(models, group.speed_backend, in_8_bits),
-        flops=max((s.flops / 1e9 for s in models), default=None),
-        latency=group.latencies.get(label),
-        retained=retained,
-        retained_low=low,
-        retained_high=high,
-        changed=_changed(evidence, label),
-        suspect=_partly_suspect(evidence, label),
-    )
-
-
-def _megabytes(models: Sequence[Sizes], backend: str, in_8_bits: bool) -> float | None:
-    """Megabytes of the file that a backend opens.
-
-    An ONNX graph has weights of few bits as fp32, and only a row in 8 bits has a graph in 8 bits.
-    """
-    if in_8_bits or not backend.startswith("onnx"):
-        return max((sizes.megabytes for sizes in models), default=None)
-    if backend == "onnx":
-        return max((4e-6 * sizes.parameters for sizes in models), default=None)
-    return None
-
-
-def _retained(evidence: _Evidence, label: str) -> tuple[float, float, float] | None:
-    """The mean retention of a row in percent, as a report has it, and its 95 % interval.
-
-    None without a sound teacher, or where answers of one of the two are not stored.
-    """
-    if evidence.unsound:
-        return None
-    if label == TEACHER:
-        return 100.0, 100.0, 100.0
-    shares: list[Share] = []
-    for column in evidence.columns:
-        data = evidence.answers.get(column)
-        teacher, own = (evidence.group.finished(row, column) for row in (TEACHER, label))
-        if data is None or not data.has(teacher) or not data.has(own):
-            return None
-        # another training of the teacher stands for it
-        taught_by = teachers_of(own, teacher) or teacher[:1]
-        teachers = recorded_teachers(data, taught_by)
-        if any(each.score <= 0 for each in teachers):
-            return None
-        shares.append(share_of(data, own, teachers))
-    return mean_share(shares), *ends_of(shares)
-
-
-def _changed(evidence: _Evidence, label: str) -> float | None:
-    """Percent of a row's predictions that differ from its own teacher's, where both are stored."""
-    group = evidence.group
-    stored = evidence.stored
-    shares = []
-    for column in evidence.columns:
-        theirs = group.finished(TEACHER, column)
-        students = group.finished(label, column)
-        if metric_of(column.metric).form is not CLASSES or not theirs:
-            continue
-        if not all(record.key in stored for record in [*theirs, *students]):
-            continue
-        taught_by = teachers_of(students, theirs)
-        if not taught_by:
-            continue
-        logits = f"logits.{column.evaluation}"
-        teachers = [stored[teacher.key][logits].argmax(1) for teacher in taught_by]
-        others = [stored[student.key][logits].argmax(1) for student in students]
-        shares.append(np.mean(np.stack(teachers) != np.stack(others)))
-    return 100 * float(np.mean(shares)) if shares else None
-
-
-def _fault(evidence: _Evidence, label: str) -> str:
-    """Why a row is no candidate whatever the limits are; "" where nothing speaks against it."""
-    group = evidence.group
-    if any(record.point == LINEAR_IN_8_BITS for record in group.records_of(label)):
-        return f"{LINEAR_ONLY}; run it again"
-    mute = [
-        c.name
-        for c in evidence.columns
-        if not all(record.key in evidence.stored for record in group.finished(label, c))
-    ]
-    if mute:
-        return f"its answers on {', '.join(mute)} are not stored; run it again with --rerun"
-    wrong: list[str] = []
-    for column in evidence.columns:
-        wrong += _wrong_answers(evidence, label, column)
-    return "; ".join(wrong)
-
-
-def _wrong_answers(evidence: _Evidence, label: str, column: ScoreColumn) -> list[str]:
-    """What is wrong with a row's answers to a column.
-
-    One seed with constant or permuted answers is enough. A low score counts where the row's mean
-    is no better than a constant predictor: by chance a seed of a sound row may be below it.
-    """
-    mean = evidence.group.summaries[label, column].mean
-    wrong = []
-    for what, of_seeds in faults_of_all(evidence.faults, (label, column)).items():
-        known = (s.baseline for s in of_seeds.values() if s.baseline is not None)
-        if mean <= 100 * next(known, np.inf):
-            text = f"{column.name}: {what}, {seeds_in_words(of_seeds)}"
-            has_figures = any(s.figure for s in of_seeds.values())
-            wrong.append(f"{text}; mean {mean:.1f}" if has_figures else text)
-    return wrong
-
-
-def _partly_suspect(evidence: _Evidence, label: str) -> tuple[str, ...]:
-    """What is suspect of some classes alone, which leaves a row a candidate."""
-    said = []
-    for column in evidence.columns:
-        of_all = faults_of_all(evidence.faults, (label, column))
-        for what, of_seed in evidence.faults.get((label, column), {}).items():
-            if what not in of_all:
-                said.append(f"{column.name}: {what}, {seeds_in_words(of_seed)}")
-    return tuple(said)
-
-
-def _why_absent(group: ReportGroup, label: str) -> str:
-    """Why a finished row has no score, behind a semicolon; "" where it is not finished."""
-    is_lost = any(r.status == "ok" and not r.scores for r in group.records_of(label))
-    return f"; {NO_ANSWERS}" if is_lost else ""
-
-
-def _standing_in(row: Candidate, judged: Sequence[_Judged]) -> Candidate:
+def _standing_in(row: Candidate, judged: Sequence[Judged]) -> Candidate:
     """A row in 8 bits that fits, with the fp32 row that only its size or time leaves out."""
     full = row.label.removesuffix(PLUS_INT8)
     if full == row.label:
@@ -579,7 +245,7 @@ def _standing_in(row: Candidate, judged: Sequence[_Judged]) -> Candidate:
 
 
 def _left_out(
-    evidence: _Evidence, judged: Sequence[_Judged], candidates: Sequence[Candidate]
+    evidence: Evidence, judged: Sequence[Judged], candidates: Sequence[Candidate]
 ) -> dict[str, str]:
     """Row -> why it is no candidate, and which row in 8 bits is in its place."""
     replaced = {row.stands_in_for: row.label for row in candidates if row.stands_in_for}
@@ -596,7 +262,7 @@ def _left_out(
     return left_out
 
 
-def _why_over(evidence: _Evidence, row: Candidate, name: str) -> str:
+def _why_over(evidence: Evidence, row: Candidate, name: str) -> str:
     """Why a limit leaves out a row."""
     cost = row.cost(name)
     if cost is not None:
@@ -608,34 +274,21 @@ def _why_over(evidence: _Evidence, row: Candidate, name: str) -> str:
     return "not timed" if name == LATENCY else f"{name} not measured"
 
 
-def stated(name: str, cost: float) -> str:
-    """What a row needs or keeps, rounded to a limit that it keeps within.
-
-    Rounded otherwise, a limit that it misses could look met.
-    """
-    limit = LIMITS[name]
-    # 100 * 1.1 is above 110
-    hundredths = round(100 * cost, 8)
-    if limit.is_least:
-        return f"keeps at least {np.floor(hundredths) / 100:.2f} {limit.unit}"
-    return f"needs {np.ceil(hundredths) / 100:.2f} {limit.unit}"
-
-
-def _compared_with_best(evidence: _Evidence, fitting: Sequence[Candidate]) -> list[Candidate]:
-    """The rows with their tests against the first one, and their probabilities of being the best."""
+def _compared_with_best(evidence: Evidence, fitting: Sequence[Candidate]) -> list[Candidate]:
+    """The rows with their tests against the first one, and their probabilities of being the
+    best."""
     if len(fitting) < 2:
         return list(fitting)
     best = fitting[0].label
 
     # the share of draws in which a row's mean is the highest: the same drawn examples for all
     # rows, and trainings that are each row's own
-    mean_FR = np.stack(
-        [
-            mean.draws(rng_for(evidence.columns, "score", row.label))
-            for row in fitting
-            if (mean := evidence.mean(row.label)) is not None
-        ]
-    )
+    drawn_means = []
+    for row in fitting:
+        mean = evidence.mean(row.label)
+        if mean is not None:
+            drawn_means.append(mean.draws(rng_for(evidence.columns, "score", row.label)))
+    mean_FR = np.stack(drawn_means)
     # equal means share a draw
     first_FR = np.isclose(mean_FR, mean_FR.max(0), rtol=0, atol=1e-9)
     shares = (first_FR / first_FR.sum(0)).mean(1)
@@ -666,7 +319,7 @@ def cheapness(row: Candidate) -> tuple[float, ...]:
     return (*(round(size or np.inf, 2) for size in sizes), -row.score)
 
 
-def _reasons(candidates: Sequence[Candidate], judged: Sequence[_Judged]) -> tuple[str, ...]:
+def _reasons(candidates: Sequence[Candidate], judged: Sequence[Judged]) -> tuple[str, ...]:
     """Why the first candidate is chosen."""
     if not candidates:
         return ()
@@ -674,21 +327,22 @@ def _reasons(candidates: Sequence[Candidate], judged: Sequence[_Judged]) -> tupl
     several = f"the highest mean of {len(candidates)} rows that fit"
     reasons = [several if len(candidates) > 1 else "the one row that fits"]
     for each in judged:
-        if each.row is not None and each.label == best.stands_in_for:
-            needs = [
-                stated(name, cost)
-                for name in each.over
-                if (cost := each.row.cost(name)) is not None
-            ]
-            which = f", which {' and '.join(needs)}" if needs else ""
-            reasons.append(f"it stands in for {best.stands_in_for}{which}")
+        if each.row is None or each.label != best.stands_in_for:
+            continue
+        needs = []
+        for name in each.over:
+            cost = each.row.cost(name)
+            if cost is not None:
+                needs.append(stated(name, cost))
+        which = f", which {' and '.join(needs)}" if needs else ""
+        reasons.append(f"it stands in for {best.stands_in_for}{which}")
     return tuple(reasons)
 
 
 def _bound_limits(
-    evidence: _Evidence,
+    evidence: Evidence,
     candidates: Sequence[Candidate],
-    judged: Sequence[_Judged],
+    judged: Sequence[Judged],
     limits: Mapping[str, float],
 ) -> list[BoundLimit]:
     """The limits that alone leave out a row which scores more than all that fits.
@@ -715,7 +369,7 @@ def _bound_limits(
 
 
 def _left_out_by(
-    name: str, limit: float, judged: Sequence[_Judged], best: Candidate | None
+    name: str, limit: float, judged: Sequence[Judged], best: Candidate | None
 ) -> list[Candidate]:
     """The rows that one limit alone leaves out and that score more than the best of what fits, the
     nearest first."""
@@ -732,7 +386,7 @@ def _left_out_by(
 
 
 def _bound_limit(
-    evidence: _Evidence, name: str, row: Candidate, best: Candidate | None
+    evidence: Evidence, name: str, row: Candidate, best: Candidate | None
 ) -> BoundLimit:
     """A limit, with a row that it alone leaves out and what that row would gain."""
     limit = LIMITS[name]
@@ -747,25 +401,40 @@ def _bound_limit(
     return replace(known, low=low, high=high)
 
 
-def _exports(
-    group: ReportGroup, columns: Sequence[ScoreColumn], label: str, store: Store
-) -> list[str]:
-    """One command for each task; a finished checkpoint is a folder already, and has one in 8 bits
-    alone; predictions have none."""
-    commands = list[str]()
+def _exports(group: Study, columns: Sequence[ScoreColumn], label: str, store: Store) -> list[str]:
+    """One command for each task that exports the seed of the highest score."""
     # of two sets of a task the first
-    for column in {c.task: c for c in reversed(columns)}.values():
-        record = max(
-            group.finished(label, column), key=lambda r: r.scores[column.evaluation][column.metric]
-        )
-        cell = record.cell
-        if cell.method not in FINISHED or record.point in POINTS_IN_8_BITS:
-            words = ["export", record.key[:16], "--to", f"{cell.method}-{column.task}"]
-            words += ["--results", str(store.root)]
-            if is_own(cell.data.slug):
-                words += ["--tasks", typed_task(cell.data.slug, column.task, [cell])]
-            words += ["--format", ONNX_INT8] if record.point in POINTS_IN_8_BITS else []
-            words += ["--from", "FOLDER"] if cell.method == CHECKPOINT else []
-            words += source_options(cell.data.slug, cell.teacher.name, cell.teacher.base)
-            commands.insert(0, f"python -m bench {shlex.join(words)}")
+    first: dict[str, ScoreColumn] = {}
+    for column in columns:
+        first.setdefault(column.task, column)
+    commands = []
+    for column in first.values():
+        records = group.finished(label, column)
+        best = max(records, key=lambda r: r.scores[column.evaluation][column.metric])
+        command = _export_command(best, column.task, store)
+        if command:
+            commands.append(command)
     return commands
+
+
+def _export_command(record: Record, task: str, store: Store) -> str:
+    """The command that exports a record's model.
+
+    A finished checkpoint is a folder already, and has a command in 8 bits alone; predictions have
+    none, which is "".
+    """
+    cell = record.cell
+    in_8_bits = record.point in POINTS_IN_8_BITS
+    if cell.method in FINISHED and not in_8_bits:
+        return ""
+    words = ["export", record.key[:16], "--to", f"{cell.method}-{task}"]
+    words += ["--results", str(store.root)]
+    asked = Request.of(Recorded(cell))
+    if data_facts(cell.data.slug).source == OWN:
+        words += asked.typed(["tasks"])
+    if in_8_bits:
+        words += ["--format", ONNX_INT8]
+    if cell.method == CHECKPOINT:
+        words += ["--from", "FOLDER"]
+    words += asked.typed(["data", "teacher"])
+    return f"python -m bench {shlex.join(words)}"

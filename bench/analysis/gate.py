@@ -1,41 +1,39 @@
 """The gate: new records against a baseline's, and an exit code that means something.
 
-A score passes when a loss above the margin is excluded, regresses when a loss is certain, and is inconclusive
-between the two: test sets are finite, and so are seeds. Sizes, FLOPs and the names of the losses must be equal: a
-method that lost one of its losses may stay within the margin. Speed is compared as the ratio to the teacher timed in
-the same session.
+Scores are compared with what examples and seeds leave open (:mod:`bench.analysis.gate_scores`),
+speed-ups with the teacher of the same session (:mod:`bench.analysis.gate_speeds`). Sizes, FLOPs and
+the names of the losses must be equal: a method that lost one of its losses may stay within the
+margin.
 """
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-from xml.etree import ElementTree
 
-import numpy as np
-from pydantic import StringConstraints
-
-from bench.data.own_tasks import recorded_tasks
-from bench.errors import (
-    CHECK_FAILED,
-    INCONCLUSIVE,
-    NOT_COMPARABLE,
-    NOTHING_MEASURED,
-    OK,
-    InputError,
-    known_row,
-    unknown,
+from bench.analysis import gate_in_words as words
+from bench.analysis.gate_result import (
+    LOSSES,
+    MISSING,
+    OTHER,
+    PASSED,
+    REGRESSED,
+    ROW,
+    SIZE,
+    GateResult,
 )
+from bench.analysis.gate_scores import ComparedRecords, score_change, verdict
+from bench.analysis.gate_speeds import compared_speeds
+from bench.errors import InputError, known_row
 from bench.files import slug
-from bench.record.cell import FINISHED, POINTS_IN_8_BITS, PREDICTIONS, TEACHER, is_one_model
+from bench.record.cell import FINISHED, POINTS_IN_8_BITS, PREDICTIONS, TEACHER, Cell, is_one_model
 from bench.record.code import made_by
 from bench.record.differences import PARTS, comparability_key, differing_parts
+from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE
-from bench.record.speed_sessions import Conditions, SpeedRecord, idle_if_any, speed_records
+from bench.record.speed_sessions import speed_records
 from bench.record.store import KEY_DIGITS, Store
 from bench.record.task_facts import (
     recorded_names,
@@ -44,152 +42,60 @@ from bench.record.task_facts import (
     shown_tasks,
     task_names,
 )
-from bench.report.escape import flat
-from bench.report.render import github
-from bench.report.speed import conditions_of, described, speed_up
-from bench.stats.metrics import METRICS, metric_of
-from bench.stats.paired import (
-    RESAMPLES,
-    discordant,
-    drawn_scores,
-    interval,
-    mcnemar,
-    seed_half_width,
-)
-from bench.typed_files import TypedFile, checked
-from bench.user_files import toml_of
 
-PASSED, REGRESSED, UNCLEAR, MISSING, OTHER = (
-    "passed",
-    "regressed",
-    "inconclusive",
-    "nothing measured",
-    "not comparable",
-)
-ACCEPTED = "accepted"
-EXIT_CODES = {
-    PASSED: OK,
-    ACCEPTED: OK,
-    REGRESSED: CHECK_FAILED,
-    UNCLEAR: INCONCLUSIVE,
-    MISSING: NOTHING_MEASURED,
-    OTHER: NOT_COMPARABLE,
-}
-WORST_FIRST = (REGRESSED, OTHER, MISSING, UNCLEAR, ACCEPTED, PASSED)
+MAY_CHANGE = frozenset({"settings", "tokenizer"})
+"""Parts of the question that name the weights of a finished model: they may be other ones."""
 
 
-class GateResult(NamedTuple):
-    """One comparison: what was compared, how it ended, and why."""
+@dataclass(frozen=True)
+class GateLimits:
+    """How much may be lost.
 
-    subject: str
-    what: str
-    verdict: str
-    why: str
-
-
-class GateLimits(NamedTuple):
-    """How much may be lost: points of a score, of some metrics other ones, and a share of a speed-up."""
+    Attributes:
+        points: of a score.
+        speed: share of a speed-up.
+        budgets: metric -> points, where it is not ``points``.
+        level: chance that a whole run without any change is called regressed because of the
+            examples that happen to be there.
+    """
 
     points: float = 2.0
     speed: float = 0.1
-    budgets: Mapping[str, float] = {}
-    """metric -> points, where it is not ``points``"""
+    budgets: Mapping[str, float] = field(default_factory=dict)
     level: float = 0.002
-    """chance that a whole run without any change is called regressed because of the examples that happen to be there"""
 
 
 LIMITS = GateLimits()
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-class Acceptance(TypedFile):
-    """A regression that somebody has looked at: its row and what, as the gate prints them, and the reason."""
+@dataclass(frozen=True)
+class Scope:
+    """The part of a baseline that is compared.
 
-    row: Words
-    what: Words
-    reason: Words
-
-
-class AcceptanceFile(TypedFile):
-    """``[[accepted]]`` tables."""
-
-    accepted: tuple[Acceptance, ...] = ()
-
-
-def budgets_of(texts: Sequence[str]) -> dict[str, float]:
-    """``["matthews=5"]`` as points by metric.
-
-    Raises:
-        InputError: an unknown metric, or no number of points.
+    Attributes:
+        data: the folder of one data set; None for all.
+        tasks, rows, seeds: those that were named; none for all.
     """
-    budgets = {}
-    for text in texts:
-        metric, _, points = text.partition("=")
-        if metric not in METRICS:
-            raise unknown("metric of --budget", metric, list(METRICS))
-        try:
-            budgets[metric] = float(points)
-        except ValueError:
-            raise InputError(
-                f"--budget {text}: expected points after the metric, like {metric}=2"
-            ) from None
-        if not 0 <= budgets[metric] <= 100:  # NaN neither
-            raise InputError(f"--budget {text}: should lie between 0 and 100 points")
-    return budgets
 
+    data: str | None
+    tasks: Sequence[str]
+    rows: Sequence[str]
+    seeds: Sequence[int]
 
-def read_acceptances(path: Path) -> Sequence[Acceptance]:
-    """Of a TOML file.
+    def has(self, record: Record) -> bool:
+        """Whether a record of the baseline is one of the tasks and rows."""
+        if self.tasks and task_names(record.cell).isdisjoint(self.tasks):
+            return False
+        if not self.rows or record.row in self.rows:
+            return True
+        # a label names all its operating points, but 8 bits are a row of their own
+        if record.point in POINTS_IN_8_BITS:
+            return False
+        return record.cell.method == TEACHER or record.cell.label in self.rows
 
-    Raises:
-        InputError: a file that is missing, is not TOML, or lacks a field.
-    """
-    said = f"--accept {path}"
-    return checked(AcceptanceFile, toml_of(path, said), said).accepted
-
-
-def accept(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[GateResult]:
-    """Regressions that were looked at become accepted. If something is accepted, was compared and does not regress, that is
-    inconclusive: remove the acceptance.
-    """
-    known = {(a.row, a.what): a for a in acceptances}
-    after, used = [], set()
-    for finding in findings:
-        place = finding.subject, finding.what
-        if place in known and finding.verdict == REGRESSED:
-            used.add(place)
-            finding = finding._replace(
-                verdict=ACCEPTED, why=f"{finding.why}; accepted: {known[place].reason}"
-            )
-        after.append(finding)
-    stale = [a for place, a in known.items() if place in _compared(findings) - used]
-    return after + [
-        GateResult(a.row, a.what, UNCLEAR, "accepted, but it does not regress: remove it")
-        for a in stale
-    ]
-
-
-def _compared(findings: Sequence[GateResult]) -> set[tuple[str, str]]:
-    """Row and what of it was compared. A row that was scored did not fail, and its losses were looked at, without a line of their own."""
-    done = [f for f in findings if f.verdict not in (MISSING, OTHER)]
-    return {(f.subject, what) for f in done for what in (f.what, "row", "losses")}
-
-
-def unmet(findings: Sequence[GateResult], acceptances: Sequence[Acceptance]) -> list[str]:
-    """A line for each acceptance of something that was not compared: another name than the table's, or not asked for."""
-    compared = {(f.subject, f.what) for f in findings} | _compared(findings)
-    return [
-        f"--accept: {a.row}, {a.what} was not compared"
-        for a in acceptances
-        if (a.row, a.what) not in compared
-    ]
-
-
-def overall(findings: Sequence[GateResult]) -> str:
-    """The worst verdict; nothing measured where there is none."""
-    return next(
-        (verdict for verdict in WORST_FIRST if any(f.verdict == verdict for f in findings)), MISSING
-    )
+    def has_seed(self, cell: Cell) -> bool:
+        """Whether the seed of a cell is compared: of one model, always."""
+        return not self.seeds or cell.seed in self.seeds or is_one_model(cell)
 
 
 def check(
@@ -200,388 +106,312 @@ def check(
     seeds: Sequence[int] = (),
     limits: GateLimits = LIMITS,
 ) -> list[GateResult]:
-    """Compare every baseline row (of the tasks and rows named, if any are) with what was measured on those seeds.
+    """Compare every row of a baseline (of the tasks and rows named, if any are) with what was
+    measured on those seeds.
 
-    ``baseline`` is a folder of records, or the folder of one data set in it (then without speeds). A named row that
-    the baseline has on none of these tasks is *nothing measured*.
+    A named row that the baseline has on none of these tasks is *nothing measured*.
+
+    Args:
+        baseline: a folder of records, or the folder of one data set in it; that has no speeds.
 
     Raises:
         InputError: the baseline has no record, or none of those named.
     """
-    root, data = (
-        (baseline.parent, baseline.name)
-        if any(baseline.glob("*/*/*/current"))
-        else (baseline, None)
-    )
+    # the records of the baseline
+    is_of_one_data_set = any(baseline.glob("*/*/*/current"))
+    root = baseline.parent if is_of_one_data_set else baseline
+    data = baseline.name if is_of_one_data_set else None
+    old_store = Store(root)
+    new_store = Store(results)
+    recorded = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
 
-    def wanted(record: Record) -> bool:
-        cell = record.cell
-        return (
-            record.status == "ok"
-            and (not tasks or bool(task_names(cell).intersection(tasks)))
-            and (
-                not rows
-                or record.row in rows
-                # a label names all its operating points, but 8 bits are a row of their own
-                or (
-                    record.point not in POINTS_IN_8_BITS
-                    and (cell.method == TEACHER or cell.label in rows)
-                )
-            )
-        )
+    # a row or task that nobody has would be left out without a word
+    if recorded:
+        rows = _known_rows(rows, recorded, baseline)
+        tasks = recorded_tasks(tasks, recorded_names(r.cell for r in recorded), baseline)
+    scope = Scope(data, tasks, rows, seeds)
+    olds = _compared_records(recorded, scope)
+    old_sessions = [] if is_of_one_data_set else list(speed_records(root, old_store.note))
+    if not olds and not old_sessions:
+        why = words.nothing_in_baseline(tasks, {shown_tasks(r.cell) for r in recorded})
+        raise InputError(f"--baseline {baseline} has {why}")
 
-    old_store, new_store = Store(root), Store(results)
-    there = [r for r in old_store.records() if data in (None, slug(r.cell.data.slug))]
-    if there:  # a row or task that nobody has would be left out without a word
-        known = {name for record in there for name in (record.cell.label, record.row)}
+    # all seeds of a row on a task are one comparison of each score; by Bonferroni the level is
+    # that of the whole run
+    news = {record.key: record for record in new_store.records()}
+    by_row = _by_row(olds)
+    scores = sum(len(of_row[0].scores) for of_row in by_row)
+    of_each = replace(limits, level=limits.level / max(1, scores))
+    findings: list[GateResult] = []
+    for of_row in by_row:
+        findings += _compared_row(of_row, news, scope, old_store, new_store, of_each)
+
+    # records of the baseline that cannot be read
+    findings += _set_aside(old_store, recorded, scope)
+
+    # speed-ups
+    if old_sessions:
+        new_sessions = list(speed_records(results, new_store.note))
+        systems = _systems(olds, rows)
+        findings += compared_speeds(old_sessions, new_sessions, systems, limits.speed)
+
+    # rows that were named and not compared
+    return findings + _never_met(findings, olds, scope)
+
+
+def _known_rows(rows: Sequence[str], recorded: Sequence[Record], baseline: Path) -> list[str]:
+    """Rows as records name them.
+
+    Raises:
+        InputError: a row that no record has.
+    """
+    known = {name for record in recorded for name in (record.cell.label, record.row)}
+    names: list[str] = []
+    for row in rows:
+        kind, _, folder = row.partition(":")
         # a finished row is typed as a folder, and called by its last part
-        folders = {row for row in rows if row.partition(":")[0] in FINISHED and row not in known}
-        names = [
-            f"{row.partition(':')[0]}:{Path(row).name}" if row in folders else row for row in rows
-        ]
-        rows = [known_row(name, known, baseline) for name in names]
-        recorded = recorded_names(record.cell for record in there)
-        tasks = recorded_tasks(tasks, recorded, baseline)
-    olds = [record for record in there if wanted(record)]
-    if teachers := [r.cell.teacher for r in olds if r.cell.method != TEACHER] if rows else []:
-        # not a teacher that only other rows learned from
-        olds = [
-            r
-            for r in olds
-            if r.cell.method != TEACHER or r.row in rows or r.cell.teacher in teachers
-        ]
-    sessions = list(speed_records(root, old_store.note)) if data is None else []
-    if not olds and not sessions:
-        asked = f"the tasks {', '.join(tasks)}" if there and tasks else "what was asked for"
-        has = sorted({shown_tasks(record.cell) for record in there})
-        next_move = f"it has {', '.join(has)}" if has else "is it a folder of records?"
-        raise InputError(f"--baseline {baseline} has no finished record of {asked}; {next_move}")
-    news = list(new_store.records())
-    # of one row and task all seeds, in a fixed order
-    by_row: dict[tuple[Any, ...], list[Record]] = {}
-    for record in sorted(olds, key=lambda r: r.cell.seed):
+        if kind in FINISHED and row not in known:
+            row = f"{kind}:{Path(folder).name}"
+        names.append(known_row(row, known, baseline))
+    return names
+
+
+def _compared_records(recorded: Sequence[Record], scope: Scope) -> list[Record]:
+    """The finished records of a baseline that are compared: of teachers that were not named, only
+    those that the named rows learned from."""
+    within = [record for record in recorded if record.status == "ok" and scope.has(record)]
+    teachers = [record.cell.teacher for record in within if record.cell.method != TEACHER]
+    if not scope.rows or not teachers:
+        return within
+    compared: list[Record] = []
+    for record in within:
+        is_named = record.cell.method != TEACHER or record.row in scope.rows
+        if is_named or record.cell.teacher in teachers:
+            compared.append(record)
+    return compared
+
+
+def _by_row(records: Sequence[Record]) -> list[list[Record]]:
+    """The records of each row on each task, in the order of their seeds; teachers come first on a
+    task."""
+    rows: dict[tuple[object, ...], list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.cell.seed):
         cell = record.cell
-        place = (
-            cell.tasks,
-            cell.method != TEACHER,
-            cell.label,
-            record.point,
-            comparability_key(cell),
-        )
-        by_row.setdefault(place, []).append(record)
-    in_order = [by_row[place] for place in sorted(by_row, key=str)]
-    # Bonferroni: the level is that of the whole run
-    limits = limits._replace(
-        level=limits.level / max(1, sum(len(of_row[0].scores) for of_row in in_order))
-    )
-    findings = [
-        f for of_row in in_order for f in _row(of_row, news, seeds, (old_store, new_store), limits)
-    ]
-    kept = {record.key[:KEY_DIGITS] for record in there}
-    for note in old_store.notes:
-        parts = note.path.relative_to(root).parts  # data, task, method and dropped terms, key, file
-        if (
-            note.kind == SET_ASIDE
-            and len(parts) == DEPTH
-            and data in (None, parts[0])
-            and parts[3] not in kept
-        ):
-            method = parts[2].partition("-no-")[0]
-            is_asked = (
-                not rows or method == TEACHER or any(slug(row).startswith(method) for row in rows)
-            )
-            shown = shown_task(parts[1], parts[0])
-            if is_asked and (not tasks or {parts[1], shown}.intersection(map(slug, tasks))):
-                why = f"the baseline's record {parts[3]} is set aside: {note.why}"
-                findings.append(GateResult(f"{shown} {parts[2]}", "row", MISSING, why))
-    if sessions:
-        # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
-        without_name = ("", *POINTS_IN_8_BITS)
-        typed = {
-            row_as_typed(r.cell) + (f" at {r.point}" if r.point not in without_name else "")
-            for r in olds
-        }
-        findings += _speeds(
-            sessions,
-            list(speed_records(results, new_store.note)),
-            {*rows, *typed} if rows else (),
-            limits.speed,
-        )
-    met = {name for old in olds for name in (old.cell.label, old.row)} | {
-        finding.subject for finding in findings
-    }
-    why = "the baseline has no finished record of it" + (f" on {', '.join(tasks)}" if tasks else "")
-    return findings + [
-        GateResult(row, "row", MISSING, why) for row in dict.fromkeys(rows) if row not in met
-    ]
+        is_student = cell.method != TEACHER
+        row = (cell.tasks, is_student, cell.label, record.point, comparability_key(cell))
+        rows.setdefault(row, []).append(record)
+    return [rows[row] for row in sorted(rows, key=str)]
 
 
-def _row(
-    olds: list[Record],
-    news: list[Record],
-    seeds: Sequence[int],
-    stores: tuple[Store, Store],
+def _compared_row(
+    olds: Sequence[Record],
+    news: Mapping[str, Record],
+    scope: Scope,
+    old_store: Store,
+    new_store: Store,
     limits: GateLimits,
 ) -> list[GateResult]:
-    """One row on one task. All seeds of the baseline tell its noise, also where only some are compared; without ``seeds`` all are."""
+    """One row on one task: the seeds that cannot be compared, and what was measured of the others.
+
+    Args:
+        olds: all seeds of the baseline: they tell its noise, also where only some are compared.
+        news: key -> record.
+        limits: with the level of each score.
+    """
     first = olds[0]
     subject = f"{shown_tasks(first.cell)} {first.row}"
-    same = {r.key: r for r in news}
-    # other weights, or other answers, under one name are what is compared
-    if first.cell.method in FINISHED:
-        for old in olds:
-            alike = [r for r in news if _is_next(r, old)]
-            if alike and old.key not in same:
-                same[old.key] = max(alike, key=lambda r: r.finished)
-    asked = [old for old in olds if not seeds or old.cell.seed in seeds or is_one_model(old.cell)]
-    pairs = [(old, same[old.key]) for old in asked if old.key in same]
-    if not pairs:
-        place = (first.cell.tasks, first.cell.label, first.point)
-        near = next((r for r in news if (r.cell.tasks, r.cell.label, r.point) == place), None)
-        others = differing_parts(first.cell, near.cell) if near else ""
-        if others:
-            return [GateResult(subject, "row", OTHER, f"measured with other {others}")]
-        wrong = "; ".join(filter(None, (stores[1].set_aside_reason(old.cell) for old in asked)))
-        why = (
-            f"its record is set aside: {wrong}"
-            if wrong
-            else f"no {'seed in common' if near else 'record'}"
-        )
-        return [GateResult(subject, "row", MISSING, f"{why}; run the baseline's command")]
-    findings, usable = [], []
-    if missing := [old for old in asked if old.key not in same]:
-        wrong = "; ".join(filter(None, (stores[1].set_aside_reason(old.cell) for old in missing)))
-        why = f"no record of seed {', '.join(str(old.cell.seed) for old in missing)}{f' ({wrong})' if wrong else ''}"
-        findings.append(
-            GateResult(
-                subject,
-                "row",
-                MISSING,
-                f"{why}; run the baseline's command, or choose with --seeds",
-            )
-        )
-    absent = (
-        set(seeds).difference(old.cell.seed for old in olds) if not is_one_model(first.cell) else ()
-    )
-    if absent:
-        why = f"the baseline has no record of seed {', '.join(map(str, sorted(absent)))}"
-        findings.append(GateResult(subject, "row", MISSING, why))
-    for old, new in pairs:
-        seed = f"seed {new.cell.seed}"
-        if new.status != "ok":
-            why = f"{seed} {new.status}" + (f": {new.error.message}" if new.error else "")
-            findings.append(GateResult(subject, "row", REGRESSED, why))
-        else:
-            usable.append((old, new))
+
+    # each seed with its new record
+    compared: list[ComparedRecords] = []
+    missing: list[Record] = []
+    for old in olds:
+        if scope.has_seed(old.cell):
+            new = _new_record(old, news)
+            if new is None:
+                missing.append(old)
+            else:
+                compared.append(ComparedRecords(old, new))
+    reasons = [new_store.set_aside_reason(old.cell) for old in missing]
+    reasons = list(filter(None, reasons))
+    if not compared:
+        return [_nothing_compared(subject, first, news, reasons)]
+
+    # seeds that only one side has
+    findings: list[GateResult] = []
+    if missing:
+        why = words.no_record_of_seeds(missing, reasons)
+        findings.append(GateResult(subject, ROW, MISSING, why))
+    absent = set(scope.seeds).difference(old.cell.seed for old in olds)
+    if absent and not is_one_model(first.cell):
+        findings.append(GateResult(subject, ROW, MISSING, words.no_such_seeds(absent)))
+
+    # trainings that failed
+    usable = [pair for pair in compared if pair.new.status == "ok"]
+    for pair in compared:
+        if pair.new.status != "ok":
+            findings.append(GateResult(subject, ROW, REGRESSED, words.failed(pair.new)))
+
+    # sizes and losses are the same in all seeds
     if usable:
-        before, after = (record.sizes for record in usable[0])
-        if before is None or after is None:
-            if first.cell.method != PREDICTIONS:  # these have no model
-                findings.append(
-                    GateResult(subject, "size", MISSING, "one of the two records has no sizes")
-                )
-        elif (before.parameters, before.macs) == (after.parameters, after.macs):
-            why = f"{after.parameters:,} parameters, {after.macs:,} MACs, as before"
-            findings.append(GateResult(subject, "size", PASSED, why))
-        else:
-            name = "macs" if before.parameters == after.parameters else "parameters"
-            why = f"{name} {getattr(after, name):,}, were {getattr(before, name):,}"
-            findings.append(GateResult(subject, "size", REGRESSED, why))
-        then, now = (
-            {f"{stage}.{term}" for stage in r.terms for term in r.terms[stage]} for r in usable[0]
-        )
-        if then != now:
-            changes = ("without", then - now), ("with the new", now - then)
-            why = ", ".join(
-                f"{word} {', '.join(sorted(names))}" for word, names in changes if names
-            )
-            findings.append(GateResult(subject, "losses", REGRESSED, why))
-        others = made_by(new for _, new in usable)
-        for evaluation, scores in first.scores.items():
-            metric = next(iter(scores))
-            ended, why = _score(olds, usable, stores, evaluation, metric, limits)
-            why += f"; {others}" if others else ""
-            findings.append(GateResult(subject, f"{evaluation} {metric}", ended, why))
+        findings += _sizes(subject, usable[0])
+        findings += _losses(subject, usable[0])
+        findings += _scores(subject, olds, usable, old_store, new_store, limits)
     return findings
 
 
-def _is_next(new: Record, old: Record) -> bool:
-    """Whether a record of a finished model, or of predictions, is of the same name, task, seed and question."""
-    places = [(r.cell.tasks, r.cell.label, r.point, r.cell.seed) for r in (new, old)]
-    return places[0] == places[1] and not differing_parts(
-        new.cell, old.cell, PARTS.keys() - {"settings", "tokenizer"}
-    )
+def _new_record(old: Record, news: Mapping[str, Record]) -> Record | None:
+    """The new record of the same question; None where there is none.
+
+    Other weights of a finished model, or other predictions, under its name are what is compared.
+    """
+    if old.key in news:
+        return news[old.key]
+    if old.cell.method not in FINISHED:
+        return None
+    parts = PARTS.keys() - MAY_CHANGE
+    found = [
+        new
+        for new in news.values()
+        if _place(new) == _place(old)
+        and new.cell.seed == old.cell.seed
+        and not differing_parts(new.cell, old.cell, parts)
+    ]
+    return max(found, key=lambda new: new.finished, default=None)
 
 
-def _score(
-    olds: list[Record],
-    pairs: list[tuple[Record, Record]],
-    stores: tuple[Store, Store],
-    evaluation: str,
-    metric: str,
+def _place(record: Record) -> tuple[tuple[str, ...], str, str]:
+    """Task, row and operating point."""
+    return record.cell.tasks, record.cell.label, record.point
+
+
+def _nothing_compared(
+    subject: str, old: Record, news: Mapping[str, Record], reasons: Sequence[str]
+) -> GateResult:
+    """Why a row is not compared on any seed.
+
+    Args:
+        reasons: why new records of it were set aside.
+    """
+    near = next((new for new in news.values() if _place(new) == _place(old)), None)
+    if near is not None:
+        parts = differing_parts(old.cell, near.cell)
+        if parts:
+            return GateResult(subject, ROW, OTHER, words.other_question(parts))
+    why = words.no_record(reasons, has_other_seeds=near is not None)
+    return GateResult(subject, ROW, MISSING, why)
+
+
+def _sizes(subject: str, pair: ComparedRecords) -> list[GateResult]:
+    """Whether parameters and MACs are as before; predictions have no model."""
+    before = pair.old.sizes
+    after = pair.new.sizes
+    if before is None or after is None:
+        if pair.old.cell.method == PREDICTIONS:
+            return []
+        return [GateResult(subject, SIZE, MISSING, words.NO_SIZES)]
+    if (before.parameters, before.macs) == (after.parameters, after.macs):
+        return [GateResult(subject, SIZE, PASSED, words.same_sizes(after))]
+    return [GateResult(subject, SIZE, REGRESSED, words.other_sizes(before, after))]
+
+
+def _losses(subject: str, pair: ComparedRecords) -> list[GateResult]:
+    """The losses that only one of two records has; nothing where both have the same."""
+    before = _names_of_losses(pair.old)
+    after = _names_of_losses(pair.new)
+    if before == after:
+        return []
+    why = words.other_losses(gone=before - after, new=after - before)
+    return [GateResult(subject, LOSSES, REGRESSED, why)]
+
+
+def _names_of_losses(record: Record) -> set[str]:
+    return {f"{stage}.{term}" for stage, terms in record.terms.items() for term in terms}
+
+
+def _scores(
+    subject: str,
+    olds: Sequence[Record],
+    compared: Sequence[ComparedRecords],
+    old_store: Store,
+    new_store: Store,
     limits: GateLimits,
-) -> tuple[str, str]:
-    """Whether one score of a row is as good as before, and why.
+) -> list[GateResult]:
+    """The first metric of each evaluation set, by the mean over the seeds that are compared.
 
     Args:
         olds: all seeds of the baseline.
-        pairs: those that are compared, before and now.
     """
-    if all(old.weights == new.weights and old.scores == new.scores for old, new in pairs):
-        return PASSED, f"identical weights ({len(pairs)} seeds)"
-    before, after = (
-        [r.scores[evaluation][metric] for r in side] for side in zip(*pairs, strict=True)
-    )
-    difference = 100 * float(np.mean(after) - np.mean(before))
-    arrays = [(stores[0].predictions(old), stores[1].predictions(new)) for old, new in pairs]
-    predicted = metric_of(metric).form.predicted
-    now = [predicted(b[f"logits.{evaluation}"]) for _, b in arrays]
-    then = [predicted(a[f"logits.{evaluation}"]) for a, _ in arrays]
-    of_examples, p = chance(now, then, arrays[0][0][f"labels.{evaluation}"], metric, difference)
-    of_seeds = seed_half_width([100 * old.scores[evaluation][metric] for old in olds], len(pairs))
-    half = math.hypot(of_examples, of_seeds or 0.0)
-    text = f"{100 * np.mean(after):.1f}, was {100 * np.mean(before):.1f}: {difference:+.1f} ± {half:.1f} points"
-    text += "" if of_seeds is not None else " (one seed: its noise is not in the interval)"
-    return verdict(
-        difference, half, limits.budgets.get(metric, limits.points), p <= limits.level
-    ), text
-
-
-def chance(
-    now: Sequence[np.ndarray],
-    then: Sequence[np.ndarray],
-    labels: np.ndarray,
-    metric: str,
-    difference: float,
-) -> tuple[float, float]:
-    """Half the 95 % interval that the examples give the difference, in points; and the one-sided p-value of a loss.
-
-    Of one seed and accuracies by McNemar's mid-p, else from the bootstrap's spread.
-
-    Args:
-        now, then: predicted answers of each seed.
-    """
-    # of many seeds each resample takes longer: they have more distinct patterns of answers
-    resamples = RESAMPLES if len(now) < 4 else RESAMPLES // 4
-    drawn_RS = drawn_scores([*now, *then], labels, metric, np.random.default_rng(0), resamples)
-    drawn = 100 * (drawn_RS[:, : len(now)] - drawn_RS[:, len(now) :]).mean(1)
-    low, high = interval(drawn)
-    right = metric_of(metric).right
-    if len(now) == 1 and right:
-        p = mcnemar(*discordant(right(now[0], labels), right(then[0], labels))) / 2
-    else:
-        from scipy.stats import norm
-
-        spread = float(np.std(drawn))
-        p = float(norm.sf(-difference / spread)) if spread > 0 else float(difference >= 0)
-    return (high - low) / 2, p if difference < 0 else 1.0
-
-
-def verdict(difference: float, half: float, margin: float, certain: bool = True) -> str:
-    """Certainly worse, and by a test at the gate's level: regressed. Not worse by more than the margin: passed. Else inconclusive.
-
-    Args:
-        certain: whether the test of a loss rejects at the level left to this comparison.
-    """
-    if difference + half < 0 and certain:
-        return REGRESSED
-    return PASSED if difference - half >= -margin else UNCLEAR
-
-
-def _speeds(
-    olds: Sequence[SpeedRecord], news: Sequence[SpeedRecord], rows: Collection[str], allowed: float
-) -> list[GateResult]:
-    """The last session of each teacher, system by system (of the rows named, if any are), under the same conditions."""
-    findings = []
-    for teacher in dict.fromkeys(session.teacher for session in olds):
-        old = idle_if_any([session for session in olds if session.teacher == teacher])[-1]
-        fitting = idle_if_any([session for session in news if session.teacher == teacher])
-        for timing in sorted(old.timings, key=lambda t: conditions_of(old).index(t.conditions)):
-            if timing.system == TEACHER or (rows and timing.system not in rows):
-                continue
-            if not timing.seconds:
-                continue
-            verdict, why = _speed(old, fitting, timing.system, timing.conditions, allowed)
-            what = f"speed-up ({described(timing.conditions)})"
-            findings.append(GateResult(timing.system, what, verdict, why))
+    is_identical = all(pair.is_identical for pair in compared)
+    other_code = made_by(pair.new for pair in compared)
+    findings: list[GateResult] = []
+    for evaluation, scores in olds[0].scores.items():
+        metric = next(iter(scores))
+        if is_identical:
+            ended = PASSED
+            why = words.same_weights(len(compared))
+        else:
+            change = score_change(olds, compared, old_store, new_store, evaluation, metric)
+            margin = limits.budgets.get(metric, limits.points)
+            is_certain = change.p <= limits.level
+            ended = verdict(change.difference, change.half, margin, is_certain)
+            why = words.changed_score(change)
+        if other_code:
+            why += f"; {other_code}"
+        findings.append(GateResult(subject, f"{evaluation} {metric}", ended, why))
     return findings
 
 
-def _speed(
-    old: SpeedRecord,
-    fitting: Sequence[SpeedRecord],
-    system: str,
-    conditions: Conditions,
-    allowed: float,
-) -> tuple[str, str]:
-    """The verdict on one speed-up, and why; ``fitting`` are new sessions of the same teacher."""
-    before = speed_up(old, system, conditions)
-    now = None
-    others = old.others
-    for session in fitting:
-        if ratio := speed_up(session, system, conditions):
-            now = ratio
-            others = max(old.others, session.others)
-    timed = [t.conditions for session in fitting for t in session.timings if t.system == system]
-    if before is None or now is None:
-        if conditions in timed:
-            return MISSING, "a timing of it or of the teacher failed"
-        return (OTHER, "timed under other conditions") if timed else (MISSING, "not timed")
-    least = before.median * (1 - allowed)
-    why = f"{now.text()}, was {before.text()}; at least {least:.2f}x is required"
-    if others:
-        return UNCLEAR, f"{why}; one was timed while other processes used {others:.1f} cores"
-    if now.high < least:
-        return REGRESSED, why
-    return (PASSED if now.low >= least else UNCLEAR), why
+def _set_aside(store: Store, recorded: Sequence[Record], scope: Scope) -> list[GateResult]:
+    """The records of a baseline that cannot be used, of the tasks and rows named.
+
+    Args:
+        recorded: those that can.
+    """
+    kept = {record.key[:KEY_DIGITS] for record in recorded}
+    tasks = {slug(task) for task in scope.tasks}
+    findings: list[GateResult] = []
+    for note in store.notes:
+        parts = note.path.relative_to(store.root).parts
+        if note.kind != SET_ASIDE or len(parts) != DEPTH:
+            continue
+        data, task, method_and_dropped, key, _ = parts
+        if scope.data not in (None, data) or key in kept:
+            continue
+        # the row is known by its method alone
+        method = method_and_dropped.partition("-no-")[0]
+        has_row = any(slug(row).startswith(method) for row in scope.rows)
+        if scope.rows and method != TEACHER and not has_row:
+            continue
+        shown = shown_task(task, data)
+        if tasks and tasks.isdisjoint((task, shown)):
+            continue
+        why = words.baseline_set_aside(key, note.why)
+        findings.append(GateResult(f"{shown} {method_and_dropped}", ROW, MISSING, why))
+    return findings
 
 
-def summary(findings: Sequence[GateResult]) -> str:
-    """Markdown for a pull request: the verdict, the counts, and every comparison, the worst first."""
-    counts = Counter(finding.verdict for finding in findings)
-    ordered = sorted(findings, key=lambda f: WORST_FIRST.index(f.verdict))
-    rows = [[f.verdict, f.subject, f.what, f.why] for f in ordered]
-    lines = [
-        f"# Check: {overall(findings)}",
-        "",
-        ", ".join(f"{counts[verdict]} {verdict}" for verdict in WORST_FIRST if counts[verdict])
-        or "nothing to compare",
-        "",
-        github(rows, ["verdict", "row", "what", "why"], "left"),
-    ]
-    return "\n".join(lines) + "\n"
+def _systems(records: Sequence[Record], rows: Sequence[str]) -> set[str]:
+    """The systems of a timing that are compared; none where all are."""
+    if not rows:
+        return set()
+    systems = set(rows)
+    for record in records:
+        # sessions name rows as they are typed: without (fast kernels), and in 8 bits without +int8
+        system = row_as_typed(record.cell)
+        if record.point and record.point not in POINTS_IN_8_BITS:
+            system += f" at {record.point}"
+        systems.add(system)
+    return systems
 
 
-def workflow_commands(findings: Sequence[GateResult]) -> list[str]:
-    """What did not pass, as GitHub's workflow commands: it shows them beside a pull request."""
-    kinds = {REGRESSED: "error", OTHER: "error", UNCLEAR: "notice", MISSING: "warning"}
+def _never_met(
+    findings: Sequence[GateResult], olds: Sequence[Record], scope: Scope
+) -> list[GateResult]:
+    """The rows that were named, of which the baseline has neither a record nor a speed."""
+    met = {finding.subject for finding in findings}
+    met |= {record.cell.label for record in olds}
+    met |= {record.row for record in olds}
+    why = words.not_in_baseline(scope.tasks)
     return [
-        f"::{kinds[f.verdict]} title={flat(f.subject)} {f.verdict}::{flat(f.what)}: {flat(f.why)}"
-        for f in findings
-        if f.verdict in kinds
+        GateResult(row, ROW, MISSING, why) for row in dict.fromkeys(scope.rows) if row not in met
     ]
-
-
-def junit(findings: Sequence[GateResult]) -> bytes:
-    """JUnit XML: regressed and not comparable are failures, nothing measured is an error, inconclusive and accepted are skipped."""
-    kinds = {
-        REGRESSED: "failure",
-        OTHER: "failure",
-        MISSING: "error",
-        UNCLEAR: "skipped",
-        ACCEPTED: "skipped",
-    }
-    suite = ElementTree.Element("testsuite", name="bench check", tests=str(len(findings)))
-    for finding in findings:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=flat(finding.subject), name=flat(finding.what)
-        )
-        if kind := kinds.get(finding.verdict):
-            ElementTree.SubElement(case, kind, message=flat(f"{finding.verdict}: {finding.why}"))
-    if not findings:
-        ElementTree.SubElement(
-            ElementTree.SubElement(suite, "testcase", name="check"), "error", message=MISSING
-        )
-    for kind, counter in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(counter, str(len(suite.findall(f"testcase/{kind}"))))
-    return ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

@@ -1,4 +1,5 @@
-"""What a reviewer asks of a comparison's mean: made from its columns, and said in sentences."""
+"""Details of a comparison's mean that a reviewer asks for: made from its columns, and said in
+sentences."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ def in_detail(pairs: Sequence[Pair], lines: Sequence[Comparison]) -> MeanDetail:
 
 
 def _runs(pairs: Sequence[Pair]) -> tuple[float | None, int | None]:
-    """Of how many pairs of runs the first row has the higher mean; None where sides are no single
-    rows, or columns have different seeds."""
+    """The number of pairs of runs in which the first row has the higher mean, and of all pairs;
+    None where sides are no single rows, or columns have different seeds."""
     sides = [side for _, both in pairs for side in both]
     if any(len(side.rows) > 1 or side.against for side in sides):
         return None, None
@@ -75,14 +76,16 @@ def sentences(mean: Comparison) -> list[str]:
         return []
     said = [
         f"Power: if the true mean difference were {mean.difference:+.1f}, "
-        f"{100 * detail.power:.0f} of 100 such comparisons would show it with the variances that were "
-        f"seen, and {100 * detail.power_of_doubt:.0f} with variances as doubtful as so few seeds leave them.",
+        f"{100 * detail.power:.0f} of 100 such comparisons would show it with the variances that "
+        f"were seen, and {100 * detail.power_of_doubt:.0f} with variances as doubtful as so few "
+        "seeds leave them.",
         f"Partial conjunction: a difference of this sign is shown on at least {detail.tasks} of "
         f"{detail.of_tasks} tasks.",
     ]
     if detail.won is not None:
         said.append(
-            f"Runs: in {detail.won:g} of {detail.runs} pairs of a run of each row the first has the higher mean."
+            f"Runs: in {detail.won:g} of {detail.runs} pairs of a run of each row the first has "
+            "the higher mean."
         )
     without = [
         f"{one.column} {one.difference:+.1f} ({one.low:+.1f} to {one.high:+.1f})"

@@ -28,14 +28,15 @@ from bench.terminal import say_error
 __all__ = ["app", "check", "extend", "main", "read", "run"]
 
 INTERRUPTION = (
-    "interrupted; what was finished is kept. Run the same command again: it resumes with what is missing, "
-    "a long training at its last saved state"
+    "interrupted; what was finished is kept. Run the same command again: it resumes with what is "
+    "missing, a long training at its last saved state"
 )
 
 
 OBJECTS_BEFORE_COLLECTION = 200_000
-"""Instead of Python's 700. Imports and plans make millions of objects that live to the end. The garbage collector would look at
-them again and again, for a quarter of the time of a plan. What is in no reference cycle is freed at once all the same."""
+"""Instead of Python's 700. Imports and plans make millions of objects that live to the end. The
+garbage collector would look at them again and again, for a quarter of the time of a plan. What is
+in no reference cycle is freed at once all the same."""
 
 
 def main() -> NoReturn:
@@ -77,7 +78,8 @@ def _run() -> NoReturn:
 
 
 def _what_to_mend(error: Exception) -> str:
-    """One line for what a person can mend: a full disk, a missing package, a wrong argument; "" for anything else."""
+    """One line for what a person can mend: a full disk, a missing package, a wrong argument; "" for
+    anything else."""
     if isinstance(error, OSError):
         return _what_of_cache(error) or disk_message(error)
     if isinstance(error, ModuleNotFoundError):

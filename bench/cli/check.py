@@ -1,4 +1,5 @@
-"""Verbs that find what is wrong: check, verify, audit, and the upkeep of a folder of records; export."""
+"""Verbs that find what is wrong: check, verify, audit, and the upkeep of a folder of records;
+export."""
 
 from __future__ import annotations
 
@@ -37,12 +38,13 @@ def check(
     ),
     seeds: str = option(
         "",
-        "Compare only these seeds. The other seeds are used only to estimate the variance over seeds.",
+        "Compare only these seeds. The other seeds are used only to estimate the variance over "
+        "seeds.",
     ),
     margin: float = option(
         2.0,
-        "A score passes only if the data exclude a fall of more than this many points. If the paired test finds a fall, "
-        "also a smaller one, the verdict is regressed.",
+        "A score passes only if the data exclude a fall of more than this many points. If the "
+        "paired test finds a fall, also a smaller one, the verdict is regressed.",
     ),
     speed_margin: float = option(
         0.1, "Which share of a speed-up may be lost: at least 0 and below 1.", "--speed-margin"
@@ -53,7 +55,7 @@ def check(
         metavar="METRIC=POINTS",
     ),
     accept: Path | None = option(
-        None, "A TOML file with known regressions, each with a reason. docs/checks.md shows one."
+        None, "A TOML file with known regressions, each with a reason. docs/reports.md shows one."
     ),
     summary_file: Path | None = option(
         None, "Also write the summary to this file, as Markdown.", "--summary"
@@ -66,35 +68,45 @@ def check(
 
     Exit code: 0 passed, 1 regressed, 3 inconclusive, 4 nothing measured, 5 not comparable.
     """
-    from bench.analysis import gate
+    from dataclasses import asdict
+
+    from bench.analysis import gate_in_words
+    from bench.analysis.gate import GateLimits
+    from bench.analysis.gate import check as compared_with
+    from bench.analysis.gate_acceptances import accept as accepting
+    from bench.analysis.gate_acceptances import budgets_of, read_acceptances, unmet
+    from bench.analysis.gate_result import EXIT_CODES, overall
+    from bench.data.own_tasks import names_of_typed
     from bench.files import write_atomically
-    from bench.plan.request import parse_seeds
     from bench.plan.spelling import ALL, parse_methods
+    from bench.request.text import parse_seeds
     from bench.user_files import comma_separated
 
     if not 0 <= margin <= 100 or not 0 <= speed_margin < 1:
         raise InputError(
             "--margin should be from 0 to 100 points, --speed-margin at least 0 and below 1"
         )
-    limits = gate.GateLimits(margin, speed_margin, gate.budgets_of(budget or []))
-    acceptances = gate.read_acceptances(accept) if accept is not None else []
+    limits = GateLimits(margin, speed_margin, budgets_of(budget or []))
+    acceptances = read_acceptances(accept) if accept is not None else []
     chosen = parse_seeds(seeds) if seeds.strip() else ()
     rows = list[str]()
     # rows are typed as for `run`; all are whatever the baseline has
     for row in comma_separated("" if methods == ALL else methods):
         rows += [part.label for part in parse_methods(row)] if row.endswith(":ablate") else [row]
-    findings = gate.check(baseline, results, comma_separated(tasks), rows, chosen, limits)
-    unmet = gate.unmet(findings, acceptances)
-    findings = gate.accept(findings, acceptances)
-    text, verdict = "\n".join([gate.summary(findings), *unmet]), gate.overall(findings)
+    names = names_of_typed(comma_separated(tasks))
+    findings = compared_with(baseline, results, names, rows, chosen, limits)
+    not_compared = unmet(findings, acceptances)
+    findings = accepting(findings, acceptances)
+    text = "\n".join([gate_in_words.summary(findings), *not_compared])
+    verdict = overall(findings)
     if summary_file is not None:
         write_atomically(summary_file, text.encode())
     if junit_file is not None:
-        write_atomically(junit_file, gate.junit(findings))
+        write_atomically(junit_file, gate_in_words.junit(findings))
     if os.environ.get("GITHUB_ACTIONS"):
-        text = "\n".join([text, *gate.workflow_commands(findings)])
-    body = {"verdict": verdict, "findings": [finding._asdict() for finding in findings]}
-    return text, body, gate.EXIT_CODES[verdict]
+        text = "\n".join([text, *gate_in_words.workflow_commands(findings)])
+    body = {"verdict": verdict, "findings": [asdict(finding) for finding in findings]}
+    return text, body, EXIT_CODES[verdict]
 
 
 of_record = with_request_options(
@@ -107,7 +119,8 @@ of_record = with_request_options(
 
 
 def _request_of_record(given: dict[str, Any]) -> tuple[Path, Any, set[str]]:
-    """The folder of the record, the request, and which of the fields that a record names were typed."""
+    """The folder of the record, the request, and which of the fields that a record names were
+    typed."""
     results = given.pop("results")
     if given["tasks"] is None:
         del given["tasks"]
@@ -121,27 +134,32 @@ def verify(
     key: str = argument(..., "The beginning of a record's key."),
     from_scratch: bool = option(
         False,
-        "Read nothing from the cache: train the teacher and the general start again too. The cache does not change.",
+        "Read nothing from the cache: train the teacher and the general start again too. The "
+        "cache does not change.",
         "--from-scratch",
     ),
 ) -> Answer:
     """Train the cell of a record again and compare the results.
 
-    Type the data, the teacher, the device, the corpus and the word vectors of the run. Type `--tasks` only for a
-    task of your own.
+    Type the data, the teacher, the device, the corpus and the word vectors of the run. Type
+    `--tasks` only for a task of your own.
 
-    The verdict is bitwise equal, equal within rounding, statistically equal (no significant difference), different (exit code
-    1), or not comparable (exit code 5).
+    The verdict is bitwise equal, equal within rounding, statistically equal (no significant
+    difference), different (exit code 1), or not comparable (exit code 5).
     """
+    from dataclasses import asdict
+
     from bench.workflows import verify as workflow
 
     results, request, typed = _request_of_record(given)
     answer = workflow.verify(key, results, request, from_scratch=from_scratch, typed=typed)
-    return workflow.describe(answer), answer, workflow.EXIT_CODES.get(answer["verdict"], OK)
+    code = workflow.EXIT_CODES.get(answer.verdict, OK)
+    return workflow.describe(answer), asdict(answer), code
 
 
 @verb(
-    "export b8aa0426 --to student --format onnx --results results/reference --data sample --teacher embedded"
+    "export b8aa0426 --to student --format onnx --results results/reference --data sample "
+    "--teacher embedded"
 )
 @of_record
 def export(
@@ -153,7 +171,8 @@ def export(
     ),
     saved: Path | None = option(
         None,
-        "A folder of --save-students, or of the checkpoint; without it the student is trained again.",
+        "A folder of --save-students, or of the checkpoint; without it the student is trained "
+        "again.",
         "--from",
     ),
     push: str = option(
@@ -162,16 +181,20 @@ def export(
 ) -> Answer:
     """Write the student of a record as a folder that works elsewhere.
 
-    The student is trained again, unless --from names its folder or it is a teacher that came tuned. Type the data, the teacher, the
-    device and the corpus of the run. Weights other than the record's are not exported (exit code 1). The answers of the
-    exported model are compared with the record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed
+    The student is trained again, unless --from names its folder or it is a teacher that came tuned.
+    Type the data, the teacher, the device and the corpus of the run. Weights other than the
+    record's are not exported (exit code 1). The answers of the exported model are compared with the
+    record's: with hf and onnx all have to be the same (exit code 1), with onnx-int8 the changed
     ones are counted.
     """
+    from dataclasses import asdict
+
     from bench.workflows import export as workflow
 
     results, request, typed = _request_of_record(given)
-    answer = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
-    return workflow.describe(answer), answer, CHECK_FAILED if answer["why"] else OK
+    exported = workflow.export(key, results, request, to, form, saved, typed=typed, push=push)
+    code = CHECK_FAILED if exported.why else OK
+    return workflow.describe(exported), asdict(exported), code
 
 
 @verb("export --submit students --row tinybert --to submission --data hub", form="--submit")
@@ -186,7 +209,8 @@ def submit(
     seed: int | None = option(None, "The seed that is meant."),
     data: str = option(
         "hub",
-        "Where GLUE's test sets come from: hub; or a folder with <task>/test-00000-of-00001.parquet.",
+        "Where GLUE's test sets come from: hub; or a folder with "
+        "<task>/test-00000-of-00001.parquet.",
     ),
     constant_rest: bool = option(
         False, "Answer tasks without a model with their first class.", "--constant-rest"
@@ -199,10 +223,14 @@ def submit(
     device: str = DEVICE,
     offline: bool = OFFLINE,
 ) -> Answer:
-    """Write GLUE's submission: the test sets predicted by saved models, as the server's files and their zip archive.
+    """Write GLUE's submission: the test sets predicted by saved models, as the server's files and
+    their zip archive.
 
-    Every file is checked: its lines, ids and answers. Exit code 1 if an archive that is only checked would be refused.
+    Every file is checked: its lines, ids and answers. Exit code 1 if an archive that is only
+    checked would be refused.
     """
+    from dataclasses import asdict
+
     from bench.progress import quiet
     from bench.workflows import submit as workflow
 
@@ -217,32 +245,30 @@ def submit(
         raise InputError("--to names no folder for the submission")
     if diagnostics is not None and not diagnostics.is_file():  # before anything is written
         raise InputError(
-            f"--diagnostics {diagnostics}: there is no such file; GLUE's page offers diagnostic-full.tsv"
+            f"--diagnostics {diagnostics}: there is no such file; GLUE's page offers "
+            "diagnostic-full.tsv"
         )
     quiet()
-    answer = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
-    lines = [
-        f"{name:12} {folder or 'one class for every example'}"
-        for name, folder in answer["models"].items()
-    ]
-    lines.append(f"written and checked: {answer['archive']}")
+    submission = workflow.submit(saved, data, to, row, seed, constant_rest, device, offline)
+    body = asdict(submission)
+    lines = []
+    for name, folder in submission.models.items():
+        lines.append(f"{name:12} {folder or 'one class for every example'}")
+    lines.append(f"written and checked: {submission.archive}")
     if diagnostics is not None:
-        answer["diagnostics"] = workflow.diagnostics(to / "AX.tsv", diagnostics)
-        for group in answer["diagnostics"]:
-            title = f"{group['category']}{': ' * bool(group['kind'])}{group['kind']}"
-            lines.append(
-                f"{title:55} {group['examples']:5} examples  Matthews {100 * group['matthews']:5.1f}"
-            )
-    return "\n".join(lines), answer, OK
+        scores = workflow.diagnostics(to / "AX.tsv", diagnostics)
+        body["diagnostics"] = [asdict(score) for score in scores]
+        lines += [score.in_words() for score in scores]
+    return "\n".join(lines), body, OK
 
 
 @verb("audit paper.tex --results results/reference --row Ours=microbert", reads_scores=True)
 def audit(
     files: list[Path] | None = argument(
         None,
-        "CSV (a plain table, or one value a line with the columns source, table, system, task, value), "
-        "Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. Several files are "
-        "also compared with each other.",
+        "CSV (a plain table, or one value a line with the columns source, table, system, task, "
+        "value), Markdown, LaTeX, HTML, reStructuredText, a notebook, or the text of a page. "
+        "Several files are also compared with each other.",
         metavar="FILE...",
     ),
     results: Path | None = option(
@@ -250,16 +276,19 @@ def audit(
     ),
     row: list[str] | None = option(
         None,
-        "A name in the paper and the row of the records that it means. Repeat the option for more rows.",
+        "A name in the paper and the row of the records that it means. Repeat the option for more "
+        "rows.",
         metavar="NAME=ROW",
     ),
     only: str = option(
         "",
-        "Show only one kind of findings: arithmetic (they follow from the printed numbers) or inference (guesses).",
+        "Show only one kind of findings: arithmetic (they follow from the printed numbers) or "
+        "inference (guesses).",
     ),
     unread: bool = option(False, "Also list the numbers in tables that were not read.", "--unread"),
 ) -> Answer:
-    """Find numbers that do not add up in printed tables. With --results, also find scores that differ from the records.
+    """Find numbers that do not add up in printed tables. With --results, also find scores that
+    differ from the records.
 
     Exit code 1 if there are any.
     """
@@ -287,44 +316,57 @@ def audit(
 
 
 def _compared(sheets: Sequence[Sheet], results: Path, rows: Sequence[str]) -> Answer:
-    """How the numbers of some tables compare with the records; bad input where no row and column of any table are in them."""
+    """How the numbers of some tables compare with the records; bad input where no row and column of
+    any table are in them."""
+    from dataclasses import asdict
+
     from bench.analysis.check_paper import ABSENT, DIFFERS, check_paper, describe
     from bench.audit.summary import printable
 
     compared = check_paper(sheets, results, rows)
     if all(number.verdict == ABSENT for number in compared):
         named = ", ".join(dict.fromkeys(sheet.source for sheet in sheets))
-        why = f"{named}: no row and column are in {results}; name rows with --row 'Name in the paper=row'"
-        return f"\n{printable(why)}", [number._asdict() for number in compared], BAD_INPUT
+        why = (
+            f"{named}: no row and column are in {results}; name rows with --row 'Name in the "
+            "paper=row'"
+        )
+        return f"\n{printable(why)}", [asdict(number) for number in compared], BAD_INPUT
     text = printable(f"\nCompared with the records in {results}:\n\n{describe(compared)}")
     differ = any(number.verdict == DIFFERS for number in compared)
-    return text, [number._asdict() for number in compared], CHECK_FAILED if differ else OK
+    return text, [asdict(number) for number in compared], CHECK_FAILED if differ else OK
 
 
 @verb("store verify --results results/reference", group=store)
 def store_verify(results: Path = RESULTS) -> Answer:
     """Find broken records, predictions and files of the cache. Exit code 1 if there are any."""
+    from dataclasses import asdict
+
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.survey_store, results)
-    return upkeep.described(survey), survey, CHECK_FAILED if survey["found"] else OK
+    return upkeep.described(survey), asdict(survey), CHECK_FAILED if survey.found else OK
 
 
 @verb("store repair --results results/runs", group=store)
 def store_repair(results: Path = RESULTS) -> Answer:
-    """Write missing `current` files, which name the attempt that counts. Rename broken files to NAME.broken. It removes nothing.
+    """Write missing `current` files, which name the attempt that counts. Rename broken files to
+    NAME.broken. It removes nothing.
 
-    Exit code 1 if something is still broken. Missing predictions do not count here: only `run --rerun` makes them again.
+    Exit code 1 if something is still broken. Missing predictions do not count here: only
+    `run --rerun` makes them again.
     """
+    from dataclasses import asdict
+
     from bench.workflows import upkeep
 
     survey = _quietly(upkeep.repair, results, print)
-    broken = [problem for problem in survey["found"] if problem["kind"] != upkeep.NO_ANSWERS]
-    return upkeep.described(survey), survey, CHECK_FAILED if broken else OK
+    broken = [problem for problem in survey.found if problem.kind != upkeep.NO_ANSWERS]
+    return upkeep.described(survey), asdict(survey), CHECK_FAILED if broken else OK
 
 
 def _quietly(look: Callable[..., Any], results: Path, *more: Any) -> Any:
-    """What a look at a folder of records and at the cache finds. The notes of reading are among it, and are not printed twice."""
+    """What a look at a folder of records and at the cache finds. The notes of reading are among it,
+    and are not printed twice."""
     from bench.folders import users_cache
 
     with notes_sent_to(lambda note: None):
@@ -345,24 +387,30 @@ def store_gc(
 
     Exit code 1 if such files were found and not removed.
     """
+    from dataclasses import asdict
+
     from bench.folders import users_cache
     from bench.workflows import upkeep
 
     unneeded = _quietly(upkeep.unneeded, results)
-    asked = [problem for problem in unneeded if cache or problem["kind"] != upkeep.UNNAMED]
-    lines = [
-        f"{upkeep.sentence(problem)} ({upkeep.megabytes(problem['bytes'])})" for problem in asked
-    ]
-    if others := [problem for problem in unneeded if problem not in asked]:
+    listed = [problem for problem in unneeded if cache or problem.kind != upkeep.UNNAMED]
+    lines = []
+    for problem in listed:
+        lines.append(f"{problem.sentence()} ({upkeep.megabytes(problem.bytes)})")
+    others = [problem for problem in unneeded if problem not in listed]
+    if others:
         size = upkeep.total(others)
         more = f"{len(others)} more things that no record of these results names ({size})"
         lines.append(f"the cache has {more}; --cache names them")
-    if asked and yes:
-        upkeep.remove(asked, users_cache())
-        lines.append(f"removed: {len(asked)}, {upkeep.total(asked)}")
-    elif asked:
-        lines.append(f"{len(asked)} can go, {upkeep.total(asked)}; --yes removes them")
+    if listed and yes:
+        upkeep.remove(listed, users_cache())
+        lines.append(f"removed: {len(listed)}, {upkeep.total(listed)}")
+    elif listed:
+        lines.append(f"{len(listed)} can go, {upkeep.total(listed)}; --yes removes them")
     else:
         lines.append("nothing to remove")
-    body = {"found": asked, "removed": bool(asked and yes)}
-    return "\n".join(lines), body, CHECK_FAILED if asked and not yes else OK
+    body = {
+        "found": [asdict(problem) for problem in listed],
+        "removed": bool(listed and yes),
+    }
+    return "\n".join(lines), body, CHECK_FAILED if listed and not yes else OK

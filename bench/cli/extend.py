@@ -8,7 +8,7 @@ from typing import Any
 from bench.cli.options import OFFLINE, TASKS, argument, option
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError, one_line
-from bench.plan.request import SOURCES
+from bench.request.choices import SOURCES
 from bench.terminal import say
 
 
@@ -69,7 +69,8 @@ def _method_and_settings(name: str) -> tuple[type, dict[str, Any]]:
     row = parse_one(name)
     if row.dropped or row.pace != 1 or row.stage_overrides:
         raise InputError(
-            f"{name}: a method is checked with settings, not with dropped terms, another pace or numbers of a stage"
+            f"{name}: a method is checked with settings, not with dropped terms, another pace or "
+            "numbers of a stage"
         )
     default = defaults(type(row.method))
     return type(row.method), {
@@ -86,7 +87,8 @@ def data(
         None, "Also write the examples to this folder, as parquet in GLUE's layout."
     ),
 ) -> Answer:
-    """Show and check the examples of a data source: how many there are, their labels, and a hash of their content."""
+    """Show and check the examples of a data source: how many there are, their labels, and a hash of
+    their content."""
     from bench.data.inspect import export, inspect
 
     rows = inspect(tasks, data, offline)

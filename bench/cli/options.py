@@ -1,4 +1,5 @@
-"""The options of the verbs: those of a request from its fields, and some that several verbs share."""
+"""The options of the verbs: those of a request from its fields, and some that several verbs
+share."""
 
 from __future__ import annotations
 
@@ -6,14 +7,15 @@ import copy
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any, get_type_hints
 
 import typer
 
 from bench.errors import InputError
-from bench.plan.request import Request, parse_numbers
+from bench.request import Request
+from bench.request.text import parse_numbers
 
 
 def option(default: Any, words: str, *names: str, **more: Any) -> Any:
@@ -48,18 +50,18 @@ METHODS, TASKS, METRIC, RESULTS, REPORTS, DEVICE, OFFLINE, LATEX, YES = (
 )  # fmt: skip
 THREADS = option(2, "CPU threads. The number is printed with every timing.")
 ONLY_TASKS = option("", "Use only these tasks, separated by commas.", "--tasks", "--task")
+TUNED = option(
+    False,
+    "The names are those of tuned rows: tinybert is then the row that tables call (best of 6).",
+    "--tuned",
+)
 EXPERIMENT = option(
     None,
-    "A TOML file with a paper's tables. Options that you type replace the options of the file. --methods is refused: the file names "
-    "the rows.",
+    "A TOML file with a paper's tables. Options that you type replace the options of the file. "
+    "--methods is refused: the file names the rows.",
     metavar="FILE",
 )
 TABLE = option("", "Use only these tables of the experiment, separated by commas.")
-
-AS_RECORDED: dict[str, Any] = dict.fromkeys(
-    field.name for field in fields(Request) if field.metadata.get("recorded")
-)
-"""Fields of a request whose values `show --why` takes from the record where nobody types them, which None says."""
 
 
 def request_from_options(**given: Any) -> Request:
@@ -95,15 +97,23 @@ def _refuse_bytes_without_characters(given: dict[str, Any]) -> None:
 
 
 def with_request_options(
-    names: str = "", without: str = "", seldom: str = "", **defaults: Any
+    names: str = "",
+    without: str = "",
+    seldom: str = "",
+    as_recorded: Iterable[str] = (),
+    **defaults: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a verb these options of a request, before its own; it gets their values as one mapping, its first argument.
+    """Give a verb these options of a request, before its own; it gets their values as one mapping,
+    its first argument.
 
     Args:
         names: separated by spaces; all of them but those of ``without`` where it names none.
         seldom: names of its own options that only ``--help-all`` shows.
-        defaults: where a verb's differ; ``...`` for an option that has to be typed, None for one whose help shows none.
+        as_recorded: names of those that have no default, since a record states them.
+        defaults: where a verb's differ; ``...`` for an option that has to be typed, None for one
+            whose help shows none.
     """
+    defaults = {**dict.fromkeys(as_recorded), **defaults}
     wanted = [
         name
         for name in REQUEST
@@ -111,7 +121,8 @@ def with_request_options(
     ]
 
     def decorate(verb: Callable[..., Any]) -> Callable[..., Any]:
-        keyword, shared = inspect.Parameter.KEYWORD_ONLY, []
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        shared = []
         for name in wanted:
             kind, own = REQUEST[name]
             if name in defaults:
@@ -126,8 +137,10 @@ def with_request_options(
             return verb({name: values.pop(name) for name in wanted}, **values)
 
         arguments = [parameter.replace(kind=keyword) for parameter in further]
-        called.seldom = frozenset(wanted).difference(OFTEN.split()).union(seldom.split())  # type: ignore[attr-defined]
-        called.__signature__ = inspect.Signature([*shared, *arguments])  # type: ignore[attr-defined]
+        rare = frozenset(wanted).difference(OFTEN.split()).union(seldom.split())
+        signature = inspect.Signature([*shared, *arguments])
+        called.seldom = rare  # type: ignore[attr-defined]
+        called.__signature__ = signature  # type: ignore[attr-defined]
         return called
 
     return decorate

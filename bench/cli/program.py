@@ -121,7 +121,8 @@ def first_clause(verb: Any) -> str:
 app = typer.Typer(
     name="bench",
     cls=Sections,
-    help="Compare BERT compression methods: fine-tune the teacher, distil the students, measure, report.",
+    help="Compare BERT compression methods: fine-tune the teacher, distil the students, measure, "
+    "report.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -177,7 +178,8 @@ def verb(
     reads_scores: bool = False,
     **more: Any,
 ) -> Any:
-    """Add a verb to the program, or to a group of it: its name and its example are those of the command line.
+    """Add a verb to the program, or to a group of it: its name and its example are those of the
+    command line.
 
     Args:
         form: the option that chooses this form of the verb, see :func:`with_form`.

@@ -1,14 +1,14 @@
-"""Verbs that read records and answer questions: list, show, report, compare, choose; and what reads them to export."""
+"""Verbs that read records and answer questions: list, show, report, compare, choose; and what reads
+them to export."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bench.cli.options import (
-    AS_RECORDED,
     LATEX,
     METHODS,
     METRIC,
@@ -17,6 +17,7 @@ from bench.cli.options import (
     ONLY_TASKS,
     REPORTS,
     RESULTS,
+    TUNED,
     YES,
     argument,
     option,
@@ -25,8 +26,12 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import EMBEDDED, TEACHERS
+from bench.request import AS_RECORDED
+from bench.request.choices import EMBEDDED, TEACHERS
 from bench.terminal import say, say_error, shown_json
+
+if TYPE_CHECKING:
+    from bench.analysis.choose import Choice
 
 
 @verb("list --check")
@@ -34,14 +39,16 @@ def list_(
     check: bool = option(False, "Also import each method and show what fails.", "--check"),
     metrics: bool = option(False, "Show the metrics instead.", "--metrics"),
 ) -> Answer:
-    """List the methods, the tasks and the groups of tasks. With --check it also imports each method and shows errors."""
+    """List the methods, the tasks and the groups of tasks. With --check it also imports each method
+    and shows errors."""
     if metrics:
         from bench.stats.metrics import METRICS, table
 
         return table(), {"metrics": list(METRICS)}, OK
     import methods as registry
-    from bench.data.tasks import GROUPS, KNOWN
+    from bench.data.tasks import KNOWN
     from bench.plan.spelling import method_class
+    from bench.record.known_tasks import GROUPS
 
     known = registry.names() | {name: summary for name, (_, summary) in registry.WRITERS.items()}
     wrong: dict[str, str] = {}
@@ -94,7 +101,8 @@ def report(
     reports: Path | None = REPORTS,
     kept: float = option(
         97.0,
-        "A student keeps its teacher's score if the whole 95 % interval of the ratio is above this percentage.",
+        "A student keeps its teacher's score if the whole 95 % interval of the ratio is above "
+        "this percentage.",
     ),
     latex: bool = LATEX,
     names: Path | None = option(
@@ -107,10 +115,11 @@ def report(
         show_default="finetune, or the teacher",
     ),
 ) -> Answer:
-    """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records give the same bytes."""
-    from bench.plan.request import reports_of
+    """Write the reports of a folder of records: Markdown, HTML, CSV and pictures. The same records
+    give the same bytes."""
     from bench.record.store import Store
     from bench.report.write import names_in, write_reports
+    from bench.request import reports_of
 
     if not 0 < kept <= 200:
         raise InputError(f"--kept {kept:g}: should be a percentage of the teacher's score, like 97")
@@ -130,10 +139,11 @@ def report(
 def compare(
     first: str = argument(
         ...,
-        "A row, with the name that it has in reports; or several, separated by commas, whose mean "
-        "is compared.",
+        "A row, as it was typed for `run` or as reports print it; or several, separated by commas, "
+        "whose mean is compared.",
     ),
     second: str = argument(..., "The row that it is compared with, or the mean of several."),
+    tuned: bool = TUNED,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
     against: str = option(
@@ -164,19 +174,21 @@ def compare(
     metric: list[str] | None = METRIC,
 ) -> Answer:
     """Compare two rows on the same examples: difference, interval, paired test and verdict."""
-    from bench.analysis import compare as analysis
+    from bench.analysis.compare import compare as carry_out
+    from bench.analysis.compare_in_words import table
     from bench.analysis.mean_in_detail import sentences
-    from bench.plan.request import parse_seeds
+    from bench.data.own_tasks import names_of_typed
     from bench.report.comparison import comparison_notes
+    from bench.request.text import parse_seeds
     from bench.stats.power import POWER
     from bench.user_files import comma_separated
 
     chosen = parse_seeds(seeds) if seeds.strip() else ()
-    comparisons = analysis.compare(
+    comparisons = carry_out(
         results,
         first,
         second,
-        comma_separated(tasks),
+        names_of_typed(comma_separated(tasks)),
         chosen,
         exact,
         theirs,
@@ -184,23 +196,27 @@ def compare(
         metric or (),
         against,
         detail,
+        tuned,
     )
     texts: list[str] = []
+    every_line = []
+    body = {}
     for data, lines in comparisons.items():
-        texts.append(f"{data}\n\n{analysis.table(first, second, lines)}\n")
+        texts.append(f"{data}\n\n{table(first, second, lines)}\n")
         texts += [f"{sentence}\n" for sentence in sentences(lines[-1])]
-    every_line = [line for lines in comparisons.values() for line in lines]
+        every_line += lines
+        body[data] = [line.to_dict() for line in lines]
     explained = (
-        "Intervals: paired bootstrap over examples, with Student's t over seeds where there are several. min. detectable: the true "
-        f"difference that such a comparison finds in {100 * POWER:.0f} of 100 cases."
+        "Intervals: paired bootstrap over examples, with Student's t over seeds where there are "
+        "several. min. detectable: the true difference that such a comparison finds in "
+        f"{100 * POWER:.0f} of 100 cases."
     )
     if any(not line.no_verdict for line in every_line):
         explained += (
-            " Verdict: by p after Holm's adjustment over the tests of these two rows, whose number stands beside it. The mean is "
-            "one test."
+            " Verdict: by p after Holm's adjustment over the tests of these two rows, whose "
+            "number stands beside it. The mean is one test."
         )
     texts += [explained, *comparison_notes(every_line)]
-    body = {data: [line.to_dict() for line in lines] for data, lines in comparisons.items()}
     return "\n".join(texts), body, OK
 
 
@@ -210,16 +226,20 @@ def compare(
     reads_scores=True,
 )
 def predictions(
-    row: str = argument(..., "A row, with the name that it has in reports."),
+    row: str = argument(..., "A row, as it was typed for `run` or as reports print it."),
     to: Path = option(..., "A new folder."),
+    tuned: bool = TUNED,
     results: Path = RESULTS,
     tasks: str = ONLY_TASKS,
 ) -> Answer:
-    """Write what a row answered, one file for each task and seed, for others to compare with: `--methods predictions:FOLDER`."""
+    """Write what a row answered, one file for each task and seed, for others to compare with:
+    `--methods predictions:FOLDER`."""
     from bench.analysis.predictions import write_predictions
+    from bench.data.own_tasks import names_of_typed
     from bench.user_files import comma_separated
 
-    files, notes = write_predictions(results, row, to, comma_separated(tasks))
+    names = names_of_typed(comma_separated(tasks))
+    files, notes = write_predictions(results, row, to, names, tuned)
     lines = [f"{len(files)} files in {to}, the first is {files[0]}", *notes]
     return "\n".join(lines), {"folder": str(to), "files": files, "notes": notes}, OK
 
@@ -229,8 +249,8 @@ def choose(
     ctx: typer.Context,
     file: str = argument(
         "",
-        "A file of your examples, like my.csv, with `:text=COLUMN:label=COLUMN` behind it where that "
-        "is not clear: train and measure first. Without it, records that are there are read.",
+        "A file of your examples, like my.csv, with `:text=COLUMN:label=COLUMN` behind it where "
+        "that is not clear: train and measure first. Without it, records that are there are read.",
         metavar="FILE",
         show_default=False,
     ),
@@ -251,14 +271,16 @@ def choose(
     max_params: float | None = option(None, "At most this many millions of parameters."),
     max_mb: float | None = option(
         None,
-        "At most this many megabytes of the file: 4 bytes a parameter, fewer where the row has weights of few bits.",
+        "At most this many megabytes of the file: 4 bytes a parameter, fewer where the row has "
+        "weights of few bits.",
     ),
     max_flops: float | None = option(
         None, "At most this many G FLOPs for one sequence of 128 tokens."
     ),
     max_latency: float | None = option(
         None,
-        "At most this many milliseconds, as the last `speed` session with the same teacher measured.",
+        "At most this many milliseconds, as the last `speed` session with the same teacher "
+        "measured.",
         "--max-latency",
         "--max-ms",
     ),
@@ -276,20 +298,22 @@ def choose(
     ),
     metric: list[str] | None = METRIC,
 ) -> Answer:
-    """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of the teacher's score.
+    """Find the best row within limits of parameters, megabytes, FLOPs, latency and what is kept of
+    the teacher's score.
 
     With FILE it trains and measures first: the teacher, its int8 form, a linear model on words,
     and small, distilled, pruned and quantised models. It writes one page and one sheet, and
     exports the model that it recommends. Without FILE it reads records that are there.
 
-    It says how probable it is that the row is the best of what fits, which limit binds and what relaxing it would gain, and how to
-    export the row. It also names the rows that are shown to be within 1 point of the best one. If one of them is cheaper, it
-    says which row is the cheapest. Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term) do.
+    It says how probable it is that the row is the best of what fits, which limit binds and what
+    relaxing it would gain, and how to export the row. It also names the rows that are shown to be
+    within 1 point of the best one. If one of them is cheaper, it says which row is the cheapest.
+    Rows that `:ablate` made do not take part; rows with a dropped loss that were typed (name:-term)
+    do.
     """
-    from dataclasses import asdict
-
     from bench.analysis.choice_in_words import in_words, latency_lines, table
     from bench.analysis.choose import choose as carry_out
+    from bench.data.own_tasks import names_of_typed
     from bench.report.render import to_markdown
     from bench.user_files import comma_separated
 
@@ -308,9 +332,8 @@ def choose(
             threads=threads or 0, metric=metric or (), batch=batch, **typed,
         )  # fmt: skip
     _refuse_without_file(ctx)
-    choices = carry_out(
-        results, budget, comma_separated(tasks), backend, threads or 0, metric or ()
-    )
+    names = names_of_typed(comma_separated(tasks))
+    choices = carry_out(results, budget, names, backend, threads or 0, metric or ())
     lines: list[str] = []
     for choice in choices:
         group = choice.group
@@ -323,25 +346,29 @@ def choose(
             rows = [f"{group.called(row)} ({why})" for row, why in choice.left_out.items()]
             lines.append(f"Left out: {'; '.join(rows)}.")
         lines.append("")
-    body = [
-        {
-            "table": choice.group.title,
-            "columns": [column.title for column in choice.columns],
-            "latency_conditions": choice.group.speed_conditions,
-            "busy_cores": choice.busy_cores,
-            "candidates": [asdict(row) for row in choice.candidates],
-            "chosen": choice.chosen.label if choice.chosen else None,
-            "no_verdict": choice.no_verdict,
-            "reasons": choice.reasons,
-            "cheapest_within_margin": choice.cheapest.label if choice.cheapest else None,
-            "bound": [asdict(bound) for bound in choice.bound],
-            "export": choice.export,
-            "left_out": dict(choice.left_out),
-        }
-        for choice in choices
-    ]
+    body = [_choice_body(choice) for choice in choices]
     is_answered = any(choice.candidates for choice in choices)
     return "\n".join(lines), body, OK if is_answered else CHECK_FAILED
+
+
+def _choice_body(choice: Choice) -> dict[str, Any]:
+    """A choice for programs."""
+    from dataclasses import asdict
+
+    return {
+        "table": choice.group.title,
+        "columns": [column.title for column in choice.columns],
+        "latency_conditions": choice.group.speed.conditions,
+        "busy_cores": choice.busy_cores,
+        "candidates": [asdict(row) for row in choice.candidates],
+        "chosen": choice.chosen.label if choice.chosen else None,
+        "no_verdict": choice.no_verdict,
+        "reasons": choice.reasons,
+        "cheapest_within_margin": choice.cheapest.label if choice.cheapest else None,
+        "bound": [asdict(bound) for bound in choice.bound],
+        "export": choice.export,
+        "left_out": dict(choice.left_out),
+    }
 
 
 WITH_FILE = (
@@ -373,31 +400,42 @@ def _extent(quick: bool, full: bool, tasks: str) -> str:
         raise InputError("--quick and --full do not go together")
     if tasks:
         raise InputError("--tasks chooses among records: leave it out with a file of examples")
-    return "quick" if quick else "full" if full else "usual"
+    if quick:
+        return "quick"
+    return "full" if full else "usual"
 
 
 def _answer_question(**typed: Any) -> Answer:
     """Train, measure and choose; the sentence, the model and the lines that use it."""
     from dataclasses import asdict
 
+    from bench.analysis.answer import name_of
+    from bench.analysis.choice_in_words import bound_lines
     from bench.cli.run import asking, say_planning
-    from bench.workflows.alternatives import Question, answer_question
+    from bench.workflows.alternatives import answer_question
+    from bench.workflows.question import Question
     from bench.workflows.run_summary import failure_lines
 
     say_planning()
     found = answer_question(Question(**typed, confirm=asking()))
     for line in failure_lines(found.outcome.failures, typed["results"]):
         say_error(line)
-    lines = ["No row fits."] if found.answer is None else [found.answer.sentence]
+    lines = ["No row fits.", *bound_lines(found.choice)]
+    if found.answer is not None:
+        lines = [found.answer.sentence]
     lines += ["", f"page: {found.page}", f"sheet: {found.sheet}"]
     if found.taken is not None:
         lines += [f"model: {found.taken.in_words()}", "", *found.taken.lines]
+    group = found.choice.group
     body = {
         "sentence": found.answer and found.answer.sentence,
-        "row": found.answer and found.answer.row.label,
+        "row": found.answer and name_of(group, found.answer.row.label),
         "no_verdict": found.choice.no_verdict,
-        "candidates": [asdict(row) for row in found.choice.candidates],
-        "left_out": dict(found.choice.left_out),
+        "busy_cores": found.choice.busy_cores,
+        "candidates": [
+            {**asdict(row), "label": name_of(group, row.label)} for row in found.choice.candidates
+        ],
+        "left_out": {name_of(group, row): why for row, why in found.choice.left_out.items()},
         "page": str(found.page),
         "sheet": str(found.sheet),
         "model": found.taken and {**asdict(found.taken), "folder": str(found.taken.folder)},
@@ -434,18 +472,25 @@ def power(
     ),
     seed_disagreement: float | None = option(
         None,
-        "Percent of the examples that exactly one of two seeds of the same method answers correctly. Without it as many "
-        "as --disagreement says; two methods of very different kinds need a number.",
+        "Percent of the examples that exactly one of two seeds of the same method answers "
+        "correctly. Without it as many as --disagreement says; two methods of very different "
+        "kinds need a number.",
     ),
 ) -> Answer:
-    """Compute which difference a test set can detect, and with which probability it detects a given one."""
+    """Compute which difference a test set can detect, and with which probability it detects a given
+    one."""
     from bench.analysis.power import describe, number_of_seeds, power_analysis
     from bench.user_files import comma_separated
 
-    count, named = number_of_seeds(seeds), comma_separated(tasks) or [""]
-    told = examples, gap, disagreement, count, spread, seed_disagreement
-    answers = [power_analysis(task, *told) for task in named]
-    return "\n\n".join(map(describe, answers)), answers[0] if len(answers) == 1 else answers, OK
+    count = number_of_seeds(seeds)
+    answers = []
+    for task in comma_separated(tasks) or [""]:
+        answers.append(
+            power_analysis(task, examples, gap, disagreement, count, spread, seed_disagreement)
+        )
+    bodies = [answer.to_dict() for answer in answers]
+    text = "\n\n".join(map(describe, answers))
+    return text, bodies[0] if len(bodies) == 1 else bodies, OK
 
 
 @verb(
@@ -460,11 +505,16 @@ def trace(
     ),
     results: Path = RESULTS,
 ) -> Answer:
-    """Find the records behind a printed number. Exit code 1 if no number of the records rounds to it."""
+    """Find the records behind a printed number. Exit code 1 if no number of the records rounds to
+    it."""
+    from dataclasses import asdict
+
     from bench.analysis import trace as analysis
 
     origins = analysis.trace(number, results)
-    return analysis.describe(number, origins, results), origins, OK if origins else CHECK_FAILED
+    text = analysis.describe(number, origins, results)
+    body = [asdict(origin) for origin in origins]
+    return text, body, OK if origins else CHECK_FAILED
 
 
 @verb("speed --profile --methods tinybert,microbert --teacher bert-base-uncased", form="--profile")
@@ -473,12 +523,14 @@ def profile(
     teacher: str = option("bert-base-uncased", TEACHERS),
     printed: bool = option(
         False,
-        "Instead, compare our sizes with the sizes in papers, and name the counting rule that each paper seems to use.",
+        "Instead, compare our sizes with the sizes in papers, and name the counting rule that "
+        "each paper seems to use.",
         "--printed",
     ),
     offline: bool = OFFLINE,
 ) -> Answer:
-    """Count parameters, MACs and FLOPs from the configurations alone, without weights. `bert-base-uncased` needs no network."""
+    """Count parameters, MACs and FLOPs from the configurations alone, without weights.
+    `bert-base-uncased` needs no network."""
     from bench.plan.untrained import counts_of, profile_rows
     from bench.progress import quiet
     from bench.report.published import printed_and_ours, printed_sizes
@@ -493,12 +545,12 @@ def profile(
         text = "\n\n".join([f"# {table.title}", *table.notes, to_markdown(table)])
         return text, [dict(zip(table.header, row, strict=True)) for row in table.values], OK
     rows = profile_rows(methods, teacher, say_error, offline)
-    how = "One sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two labels."
-    return (
-        f"{to_markdown(sizes(rows))}\n\n{how}",
-        {name: size.model_dump() for name, size in rows},
-        OK,
+    how = (
+        "One sequence of 128 tokens, batch 1, eager attention. FLOPs = 2 x MACs (fvcore); two "
+        "labels."
     )
+    body = {name: size.model_dump() for name, size in rows}
+    return f"{to_markdown(sizes(rows))}\n\n{how}", body, OK
 
 
 @verb(
@@ -507,7 +559,7 @@ def profile(
 )
 @with_request_options(
     without=f"seeds reports rerun_stale yes jobs executor address slurm {OF_RUN}",
-    **AS_RECORDED,
+    as_recorded=AS_RECORDED,
     data="sample",
     teacher="embedded",
 )
@@ -519,16 +571,17 @@ def why(
 ) -> Answer:
     """Explain why a run would find a record, or train its cell again. It trains nothing.
 
-    It compares the code and every field of the key. Type the data, the teacher, the device, the corpus and the word vectors
-    (`--word-vectors`) of the run; every other option that you leave out has the value
-    of the record. Exit code 1 if a run would not find the record, or if another version of the code made it.
+    It compares the code and every field of the key. Type the data, the teacher, the device, the
+    corpus and the word vectors (`--word-vectors`) of the run; every other option that you leave out
+    has the value of the record. Exit code 1 if a run would not find the record, or if another
+    version of the code made it.
     """
     from bench.progress import quiet
     from bench.record.code import STALE
     from bench.workflows import why as workflow
 
     quiet()
-    typed = {name for name in AS_RECORDED if given[name] not in (None, [])}
+    typed = {name for name in AS_RECORDED if given.get(name) not in (None, [])}
     asked = {
         name: value for name, value in given.items() if name not in AS_RECORDED or name in typed
     }

@@ -26,22 +26,24 @@ from bench.cli.options import (
 )
 from bench.cli.program import Answer, verb
 from bench.errors import CHECK_FAILED, OK, InputError
-from bench.plan.request import SOURCES, TEACHERS
+from bench.request.choices import SOURCES, TEACHERS
 from bench.terminal import say, say_error
 
 if TYPE_CHECKING:
     from bench.run import Outcome
 
-TUNING, PRETRAINING = "teachers", "pretraining"
+TUNING = "teachers"
+PRETRAINING = "pretraining"
 """What ``run --only`` takes."""
 
 
 def checked_request(**given: Any) -> Any:
-    """A request whose options, rows, tasks and folder of data have been looked at, before a library is loaded for seconds."""
+    """A request whose options, rows, tasks and folder of data have been looked at, before a library
+    is loaded for seconds."""
     from bench.data.own_tasks import expand
     from bench.data.sources import source_for
-    from bench.plan.request import AUTO, HUB
     from bench.plan.spelling import check_names
+    from bench.request.choices import AUTO, HUB
 
     request = request_from_options(**given).checked()
     check_names(request.methods)
@@ -52,7 +54,8 @@ def checked_request(**given: Any) -> Any:
 
 
 def say_planning() -> None:
-    """Before libraries are loaded for seconds, and data read: somebody waits at a terminal. A script gets errors alone."""
+    """Before libraries are loaded for seconds, and data read: somebody waits at a terminal. A
+    script gets errors alone."""
     if sys.stderr.isatty():
         say_error(
             "planning: loads the libraries, reads the data and looks for results that are there"
@@ -111,7 +114,8 @@ def plan(
     experiment: Path | None = EXPERIMENT,
     table: str = TABLE,
 ) -> Answer:
-    """Show what `run` would do: its cells, what they share, time and disk; memory, where several jobs run at the same time. It starts nothing.
+    """Show what `run` would do: its cells, what they share, time and disk; memory, where several
+    jobs run at the same time. It starts nothing.
 
     For an experiment it also shows the settings of each task.
     """
@@ -130,7 +134,8 @@ def plan(
         text, body = describe_experiment(experiment, request, typed, table)
     else:
         planned = build(request)
-        text, body = describe(planned), as_json(planned)
+        text = describe(planned)
+        body = as_json(planned)
     return text, body, OK
 
 
@@ -143,14 +148,15 @@ def run(
     table: str = TABLE,
     only: str = option(
         "",
-        f"{TUNING}: fine-tune the teachers of the tasks and score them; one that has a classifier for the task "
-        f"already is only scored. {PRETRAINING}: run the rows' pre-training on text that tasks share. Later runs "
-        "find the results in the cache.",
+        f"{TUNING}: fine-tune the teachers of the tasks and score them; one that has a classifier "
+        f"for the task already is only scored. {PRETRAINING}: run the rows' pre-training on text "
+        "that tasks share. Later runs find the results in the cache.",
         metavar="PART",
         show_default=False,
     ),
 ) -> int:
-    """Train what is missing, score it, and write the report. After an interruption the same command resumes."""
+    """Train what is missing, score it, and write the report. After an interruption the same command
+    resumes."""
     typed = typed_options(ctx, given, experiment, table)
     if only:
         _check_part(only, given, typed, experiment)
@@ -187,7 +193,8 @@ def _check_part(
 
 @verb("status")
 def status() -> Answer:
-    """Show the runs that are under way on this machine: cells done, what each job does, and the time left."""
+    """Show the runs that are under way on this machine: cells done, what each job does, and the
+    time left."""
     import time
 
     from bench.run_status import described, under_way
@@ -210,22 +217,25 @@ def tune(
     given: dict[str, Any],
     trials: int = option(
         6,
-        "How many combinations of settings are tried for each method: the row as it is typed is one of them. The same number for all.",
+        "How many combinations of settings are tried for each method: the row as it is typed is "
+        "one of them. The same number for all.",
     ),
     search: str = option(
         "",
-        "Settings that may vary, separated by commas: names as in a row, pace for the learning rate. Default: all that the methods offer.",
+        "Settings that may vary, separated by commas: names as in a row, pace for the learning "
+        "rate. Default: all that the methods offer.",
     ),
     searches: int = option(
         1,
-        "How many searches: one for all seeds, or as many as there are seeds. Then each seed has a search of its own, with other held-out "
-        "examples, so that intervals have the chance of the search.",
+        "How many searches: one for all seeds, or as many as there are seeds. Then each seed has "
+        "a search of its own, with other held-out examples, so that intervals have the chance of "
+        "the search.",
     ),
 ) -> Answer:
     """Search the settings of each method with the same number of trials, then train the best ones.
 
-    The trials are scored on training examples that are held out, never on the development set. They have the smallest of
-    --seeds; the best row of each is trained with all seeds.
+    The trials are scored on training examples that are held out, never on the development set. They
+    have the smallest of --seeds; the best row of each is trained with all seeds.
     """
     from dataclasses import asdict
 
@@ -251,7 +261,8 @@ def speed(
     teacher: str = option("bert-base-uncased", TEACHERS),
     lengths: str = option(
         "32,128",
-        "Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by --task.",
+        "Lengths in tokens, separated by commas. Or `task`: the lengths of the task named by "
+        "--task.",
     ),
     batches: str = option("1,32", "Batch sizes, separated by commas."),
     backends: str = option(
@@ -275,9 +286,10 @@ def speed(
     results: Path = RESULTS,
     reports: Path | None = REPORTS,
 ) -> Answer:
-    """Measure latency, throughput, memory and speed-up of the students compared with their teacher."""
-    from bench.plan.request import reports_of
+    """Measure latency, throughput, memory and speed-up of the students compared with their
+    teacher."""
     from bench.report.speed import write_speed_report
+    from bench.request import reports_of
     from bench.user_files import comma_separated
     from bench.workflows.speed import SpeedRequest, measure
 
@@ -285,10 +297,22 @@ def speed(
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(f"--batches {batches}: give whole numbers, like 1,32")
     request = SpeedRequest(
-        methods=methods, teacher=teacher, lengths=tuple(comma_separated(lengths)), batches=tuple(map(int, parts)),
-        backends=tuple(comma_separated(backends)), dtype=dtype, device=device, threads=threads, rounds=rounds, task=task,
-        data=data, offline=offline, memory=memory, busy=busy, results=results,
-    )  # fmt: skip
+        methods=methods,
+        teacher=teacher,
+        lengths=tuple(comma_separated(lengths)),
+        batches=tuple(map(int, parts)),
+        backends=tuple(comma_separated(backends)),
+        dtype=dtype,
+        device=device,
+        threads=threads,
+        rounds=rounds,
+        task=task,
+        data=data,
+        offline=offline,
+        memory=memory,
+        busy=busy,
+        results=results,
+    )
     record, path = measure(request)
     report = write_speed_report(record, reports or reports_of(results))
     text = f"{report.read_text(encoding='utf-8')}\nrecord: {path}\nreport: {report}"
@@ -310,7 +334,8 @@ def backends(
     data: str = option("sample", SOURCES),
     backends: str = option(
         "sdpa,onnx,onnx-int8",
-        "Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always measured.",
+        "Backends, separated by commas: sdpa, compile, onnx, onnx-int8, openvino. eager is always "
+        "measured.",
     ),
     threads: int = THREADS,
     rounds: int = option(
@@ -323,9 +348,11 @@ def backends(
         "--busy",
     ),
 ) -> Answer:
-    """Compare the same trained weights on several backends: score, changed predictions, latency, megabytes and load time.
+    """Compare the same trained weights on several backends: score, changed predictions, latency,
+    megabytes and load time.
 
-    A backend that computes in fp32 and gives other logits is named as wrong (exit code 1); of onnx-int8 the changed predictions are counted.
+    A backend that computes in fp32 and gives other logits is named as wrong (exit code 1); of
+    onnx-int8 the changed predictions are counted.
     """
     from bench.user_files import comma_separated
     from bench.workflows import backends as workflow

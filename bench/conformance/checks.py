@@ -39,16 +39,10 @@ from bench.errors import CellError, InputError, one_line
 from bench.measure.flops import macs
 from bench.measure.parameters import weights_hash
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
-from bench.plan.spelling import (
-    as_typed,
-    convert,
-    grid_of,
-    parse_of,
-    refuse_other_classes,
-    settings_of,
-)
+from bench.plan.spelling import convert, grid_of, parse_of, refuse_other_classes, settings_of
 from bench.plan.untrained import untrained
 from bench.record.stated import stated_in
+from bench.request.text import as_typed
 from bench.train.student_trainer import StudentTrainer, as_scalar, weight_at
 from bench.train.training_state import TrainingStates
 from methods.api import (
@@ -639,8 +633,11 @@ class Suite(Trained):
         return again
 
     def families(self) -> Unseen:
-        """Beside a teacher of another family it trains, and what it ships is opened by transformers, gives padded sequences the same
-        answers, and costs what is said."""
+        """Beside a teacher of another family it trains.
+
+        What it ships is opened by transformers, gives padded sequences the same answers, and costs
+        what is said.
+        """
         unseen = []
         for family in OTHER_FAMILIES:
             bench = Bench(self.method, 2, family=family)
@@ -657,7 +654,11 @@ class Suite(Trained):
         return unseen
 
     def _answers_padded(self, what: str, model: Any, bench: Bench) -> None:
-        """Raises Broken: what transformers opens answers padded sequences otherwise, or costs something else."""
+        """Open a model by transformers, and ask it padded sequences.
+
+        Raises:
+            Broken: it answers otherwise, or costs something else.
+        """
         opened = self._reopens(what, model, bench)
         opened.set_attn_implementation("eager")
         batch = bench.data.batch(range(8))

@@ -67,7 +67,7 @@ OTHER_FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "modernbert": {"local_attention": 4}
     | {f"{token}_token_id": 0 for token in ("cls", "sep", "bos", "eos")},
 }
-"""Families of teachers that run packed, beside BERT, and what their configurations say besides a shape."""
+"""Families of teachers that run packed, beside BERT -> further fields of their configurations."""
 
 
 class Broken(Exception):
@@ -168,7 +168,7 @@ def tiny_teacher(
 def _forms(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.dtype, torch.Size]]:
     """The type and shape of each tensor of an artefact, but for its first dimension.
 
-    That may be the number of examples, which ``blank`` does not know (docs/artefacts.md).
+    That may be the number of examples, which ``blank`` does not know (docs/extend.md).
     """
     return {name: (tensor.dtype, tensor.shape[1:]) for name, tensor in tensors.items()}
 

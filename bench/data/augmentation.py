@@ -25,10 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from bench.data.table_files import Split
-from bench.data.word_vectors import head_of
-from bench.errors import InputError
+from bench.request.choices import AUGMENTATIONS
 
-KINDS = ("masked", "rules")
 P_REPLACED = 0.4
 CANDIDATES = 15
 P_MASKED = 0.1
@@ -63,21 +61,6 @@ class Augmentation:
     vectors: Path | None = None
     """Word vectors that give the candidates of words of several pieces; without them the teacher's
     own embeddings do."""
-
-    def checked(self) -> Augmentation:
-        """Raises InputError naming the option."""
-        if self.vectors is not None:
-            if self.kind != "masked":
-                raise InputError(
-                    "--word-vectors goes with --augment masked: "
-                    "only its rules ask for the nearest words"
-                )
-            head_of(self.vectors)
-        if self.kind not in KINDS:
-            raise InputError(f"--augment {self.kind}: choose one of {', '.join(KINDS)}")
-        if self.times < 1:
-            raise InputError(f"--augment-times {self.times}: should be at least 1")
-        return self
 
 
 def words_of(text: str) -> list[str]:
@@ -175,7 +158,7 @@ def augmented(
     """
     sides = [split.first] if split.second is None else [split.first, split.second]
     words = [_sentences(side) for side in sides]
-    rng = np.random.default_rng([augmentation.seed, KINDS.index(augmentation.kind)])
+    rng = np.random.default_rng([augmentation.seed, AUGMENTATIONS.index(augmentation.kind)])
     is_masked = augmentation.kind == "masked"
     if is_masked:
         assert candidates is not None

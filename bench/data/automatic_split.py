@@ -1,4 +1,5 @@
-"""The split of examples that come without a validation set: a fifth of them is scored.
+"""The split of examples that come without a validation set: a fifth of them is scored. A search
+holds out a tenth of the training examples of a user's own classes in the same way.
 
 It is drawn by the texts themselves, so that the same examples are always on the same side, in
 whatever order they come and on every machine. Each class gives a fifth of its rows. Rows with the
@@ -18,12 +19,14 @@ from bench.data.table_files import Split
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 
-PARTS = 5
-"""One of so many parts is scored."""
+FIFTH = 5
+TENTH = 10
+SHARES = {FIFTH: "a fifth", TENTH: "a tenth"}
+"""One of how many parts is scored -> what messages call it."""
 STRATA = 10
 """Ranges of a regression's targets, with as many rows each, that give a fifth each."""
 MOST_TIMES = 2
-"""Times a fifth that is scored at most, where large groups would make it more."""
+"""Times the part that is scored at most, where large groups would make it more."""
 FEW = 5
 """Scored rows of a class below which the plan names it."""
 MOST_NAMED = 8
@@ -54,42 +57,50 @@ class _Unit:
     counts: Counter[int]
 
 
-def divided(examples: Split, task: Task, where: str) -> Division:
+def divided(examples: Split, task: Task, where: str, parts: int = FIFTH, draw: int = 0) -> Division:
     """The examples as those to train on and those to score.
 
     Args:
         examples: with labels, and with the group of each row where the task names such a column.
         where: how messages begin.
+        parts: one of so many is scored, :data:`FIFTH` or :data:`TENTH`.
+        draw: which one: each number is another random one.
 
     Raises:
-        InputError: fewer than five rows, or so few texts or groups that none can be scored.
+        InputError: fewer rows than parts, or so few texts or groups that none can be scored.
     """
-    if len(examples) < PARTS:
+    if len(examples) < parts:
         raise InputError(
-            f"{where} has {len(examples)} rows; scoring a fifth of them needs at least {PARTS}"
+            f"{where} has {len(examples)} rows; scoring {SHARES[parts]} of them needs at least "
+            f"{parts}"
         )
-    digests = [hashlib.sha256(f"{a}\x1f{b}".encode()).digest() for a, b in examples.texts]
-    strata = _strata(examples, task, digests)
+    salt = f"{draw}\x1f" if draw else ""
+    digests = [hashlib.sha256(f"{salt}{a}\x1f{b}".encode()).digest() for a, b in examples.texts]
+    strata = _strata(examples, task, digests, parts)
     units = _units(examples, digests, strata)
-    scored = _drawn(units, Counter(strata), _wanted(strata, units))
+    scored = _drawn(units, Counter(strata), _wanted(strata, units, parts), parts)
     if not scored:
         kept = f" or {task.group}" if task.group else ""
+        way_out = "; name a file to score with :validation=FILE" if parts == FIFTH else ""
         raise InputError(
             f"{where}: rows with the same text{kept} stay together, and so many hang together that "
-            "no fifth can be taken out; name a file to score with :validation=FILE"
+            f"{SHARES[parts]} cannot be taken out{way_out}"
         )
     train = [row for row in range(len(examples)) if row not in scored]
     said = [f"{task.name}: {line}" for line in _said(examples, task, units, scored)]
     return Division(train, sorted(scored), tuple(said))
 
 
-def _drawn(units: Sequence[_Unit], sizes: Counter[int], wanted: dict[int, int]) -> set[int]:
+def _drawn(
+    units: Sequence[_Unit], sizes: Counter[int], wanted: dict[int, int], parts: int
+) -> set[int]:
     """The rows to score.
 
     Args:
         units: in the order in which they are drawn.
         sizes: stratum -> all of its rows.
         wanted: stratum -> rows to score.
+        parts: one of so many is scored.
     """
     scored: set[int] = set()
     taken: Counter[int] = Counter()
@@ -102,7 +113,7 @@ def _drawn(units: Sequence[_Unit], sizes: Counter[int], wanted: dict[int, int]) 
                 scored.update(unit.rows)
                 taken += unit.counts
         # where all are larger than what is wanted, the smallest one, if it is not most of the rows
-        most = MOST_TIMES * sizes.total() // PARTS - len(scored)
+        most = MOST_TIMES * sizes.total() // parts - len(scored)
         possible = [
             unit for unit in free if len(unit.rows) <= most and _leaves_some(unit, taken, sizes)
         ]
@@ -118,15 +129,16 @@ def _leaves_some(unit: _Unit, taken: Counter[int], sizes: Counter[int]) -> bool:
     return all(taken[stratum] + count < sizes[stratum] for stratum, count in unit.counts.items())
 
 
-def _strata(examples: Split, task: Task, digests: Sequence[bytes]) -> list[int]:
+def _strata(examples: Split, task: Task, digests: Sequence[bytes], parts: int) -> list[int]:
     """The stratum of each row: its class, or the range of its target."""
     assert examples.labels is not None, "what is divided has labels"
     if task.labels:
         return [int(code) for code in examples.labels]
     # of equal targets the digests decide, so that the order of the rows does not matter
-    order = sorted(range(len(examples)), key=lambda row: (examples.labels[row], digests[row]))  # type: ignore[index]
+    targets = examples.labels
+    order = sorted(range(len(examples)), key=lambda row: (targets[row], digests[row]))
     strata = np.empty(len(examples), dtype=int)
-    strata[order] = np.arange(len(examples)) * min(STRATA, len(examples) // PARTS) // len(examples)
+    strata[order] = np.arange(len(examples)) * min(STRATA, len(examples) // parts) // len(examples)
     return [int(stratum) for stratum in strata]
 
 
@@ -162,25 +174,27 @@ def _units(examples: Split, digests: Sequence[bytes], strata: Sequence[int]) -> 
     return sorted(units, key=lambda unit: unit.digest)
 
 
-def _wanted(strata: Sequence[int], units: Sequence[_Unit]) -> dict[int, int]:
-    """Stratum -> rows to score: a fifth, and one at least where another unit is left to train on."""
+def _wanted(strata: Sequence[int], units: Sequence[_Unit], parts: int) -> dict[int, int]:
+    """Stratum -> rows to score: one of so many parts, and one row at least where another unit is
+    left to train on."""
     sizes = Counter(strata)
     divisible = Counter(stratum for unit in units for stratum in unit.counts)
     wanted = {}
     for stratum, size in sizes.items():
         least = 1 if divisible[stratum] > 1 else 0
-        wanted[stratum] = max(size // PARTS, least) if least else 0
+        wanted[stratum] = max(size // parts, least) if least else 0
     # what rounding has left goes to the strata that lost the most
-    left = len(strata) // PARTS - sum(wanted.values())
-    for stratum in sorted(sizes, key=lambda s: (-(sizes[s] % PARTS), -sizes[s], s)):
-        if left > 0 and divisible[stratum] > 1 and wanted[stratum] * PARTS < sizes[stratum]:
+    left = len(strata) // parts - sum(wanted.values())
+    for stratum in sorted(sizes, key=lambda s: (-(sizes[s] % parts), -sizes[s], s)):
+        if left > 0 and divisible[stratum] > 1 and wanted[stratum] * parts < sizes[stratum]:
             wanted[stratum] += 1
             left -= 1
     return wanted
 
 
 def _said(examples: Split, task: Task, units: Sequence[_Unit], scored: set[int]) -> list[str]:
-    """What a plan says of the split: rows that stay together, and what classes lost by it."""
+    """The sentence of a plan about the split: rows that stay together, and what classes lost by
+    it."""
     lines = []
     texts = Counter(examples.texts)
     repeated = {text for text, count in texts.items() if count > 1}

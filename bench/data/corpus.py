@@ -1,4 +1,5 @@
-"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample suite's."""
+"""Unlabelled text for pre-training: a user's files, a data set of the hub, or the sample
+suite's."""
 
 from __future__ import annotations
 

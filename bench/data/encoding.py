@@ -117,7 +117,8 @@ class Encoded:
 
 @lru_cache(maxsize=8)  # a plan asks for it once a row and task
 def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
-    """sha256 of what decides token ids: the vocabulary and how text is normalised, not file names."""
+    """sha256 of what decides token ids: the vocabulary and how text is normalised, not file
+    names."""
     # what decides ids: the words, and how texts become words
     backend = json.loads(tokenizer.backend_tokenizer.to_str())
     meaning = {

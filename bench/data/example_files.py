@@ -220,7 +220,8 @@ def _grouped(files: Sequence[Path]) -> list[Group]:
 
 
 def _groups_in(folder: Path) -> list[Group]:
-    """The groups in a folder: files by their names without shards, and folders called like a split."""
+    """The groups in a folder: files by their names without shards, and folders called like a
+    split."""
     if (folder / "state.json").is_file():
         return [Group("data", tuple(_examples_in(folder)))]
     groups = _grouped(_examples_in(folder))

@@ -91,8 +91,8 @@ def _of_numbers(values: Series, kind: str, where: str) -> Sequence[str]:
         return ()
     if not kind and are_floats:
         raise InputError(
-            f"{where}: {values.name} has {_listed(distinct)}: numbers with a decimal point that are "
-            "all whole: classes, or a scale? Add :kind=classes or :kind=regression"
+            f"{where}: {values.name} has {_listed(distinct)}: numbers with a decimal point that "
+            "are all whole: classes, or a scale? Add :kind=classes or :kind=regression"
         )
     if not kind and not are_codes:
         raise _either(values, distinct, where)
@@ -154,7 +154,8 @@ def _of_words(values: Series, kind: str, where: str) -> Sequence[str]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether a text is a whole number of a size that codes have; Python converts no endless ones."""
+    """Whether a text is a whole number of a size that codes have; Python converts no endless
+    ones."""
     return re.fullmatch(r"\s*[+-]?\d{1,18}\s*", text) is not None
 
 

@@ -149,7 +149,9 @@ def labels_of(
 
     # each label as the task spells it, then as its code
     cleaned = []
-    for row in range(len(values)) if rows is None else rows:
+    if rows is None:
+        rows = range(len(values))
+    for row in rows:
         value = values[row]
         # one word makes text of all numbers of a CSV file's column
         if task.regression and isinstance(value, str):

@@ -1,18 +1,18 @@
 """Tasks as they are typed: by name, as a TOML file, or by their data alone.
 
-By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with the
-same. What is not said is read off the data, and refused where that would be a guess: the label
-column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of the
-labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train`` and is
-called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the rows is
-scored (:mod:`bench.data.automatic_split`).
+By data: ``reviews.csv:text=title+body:label=stars``, a folder, or ``hub:OWNER/NAME/CONFIG`` with
+the same. What is not said is read off the data, and refused where that would be a guess: the label
+column is ``label``, the text is what else is text (:mod:`bench.data.columns`), and the values of
+the labels say whether they are classes (:mod:`bench.data.label_kinds`). What lies beside ``train``
+and is called ``validation``, ``dev`` or ``test`` is scored. Where there is none, one fifth of the
+rows is scored (:mod:`bench.data.automatic_split`).
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from bench.data.tasks import (
     BALANCED,
     EQUAL,
     GLUE,
-    GROUPS,
     KNOWN,
     NO_CLASSES_TO_WEIGH,
     WEIGHTS,
@@ -47,8 +46,10 @@ from bench.data.tasks import (
     check_metrics,
     free_name,
     from_toml,
+    is_name,
 )
 from bench.errors import InputError, unknown
+from bench.record.known_tasks import GROUPS
 
 if TYPE_CHECKING:
     from bench.data.table import Tables
@@ -67,7 +68,7 @@ SETTINGS = (
     "weights",
 )
 SETTING = r":(?=[A-Za-z_]+=)"
-"""What stands before each setting."""
+"""The sign before each setting."""
 HUB = "hub:"
 
 
@@ -96,7 +97,7 @@ def _names_something(typed: str) -> bool:
 
 
 def place_of(typed: str) -> str:
-    """What stands before the settings of a typed task: a name of the hub, or a path."""
+    """The part of a typed task before its settings: a name of the hub, or a path."""
     if typed.startswith(HUB):
         return HUB + typed.removeprefix(HUB).partition(":")[0]
     parts = typed.split(":")
@@ -124,7 +125,7 @@ def _is_toml(place: str) -> bool:
 
 
 def settings_of(typed: str) -> tuple[str, dict[str, str]]:
-    """What stands before the settings, and these by name.
+    """The settings of a typed task, by name, behind the part before them.
 
     Raises:
         InputError: a setting that is not there, has no value, or stands there twice.
@@ -132,7 +133,8 @@ def settings_of(typed: str) -> tuple[str, dict[str, str]]:
     place = place_of(typed)
     rest = typed[len(place) + 1 :]
     given: dict[str, str] = {}
-    for part in re.split(SETTING, rest) if rest else ():
+    parts = re.split(SETTING, rest) if rest else []
+    for part in parts:
         key, equals, value = part.partition("=")
         if key not in SETTINGS:
             raise unknown(f"setting of {typed}", key, SETTINGS)
@@ -143,7 +145,8 @@ def settings_of(typed: str) -> tuple[str, dict[str, str]]:
 
 
 def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
-    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was asked for by its own name.
+    """``"glue,mine.toml,reviews.csv:label=stars"`` -> tasks in order, each with whether it was
+    asked for by its own name.
 
     Raises:
         InputError: unknown name, two task files of one name, a TOML file that is not a task.
@@ -167,26 +170,20 @@ def expand(names: str, offline: bool = False) -> list[tuple[Task, bool]]:
     return list(chosen.values())
 
 
-def recorded_tasks(typed: Sequence[str], recorded: Collection[str], results: Path) -> list[str]:
-    """How records call tasks as they are typed; of a group those that they have.
+def names_of_typed(typed: Sequence[str]) -> list[str]:
+    """The names that records have of tasks as they are typed: files, folders and data sets by name.
 
-    Args:
-        recorded: the names by which the folder's tasks may be asked for
-            (:func:`bench.record.task_facts.recorded_names`).
+    What could be a name itself stays: the folder of a task ``reviews`` is typed ``./reviews``.
 
     Raises:
-        InputError: neither the records of this folder nor this program has a task.
+        InputError: files that are no task.
     """
-    names = list[str]()
+    names: list[str] = []
     for task in typed:
-        own = [task]
-        if task in GROUPS:
-            own = [name for name in GROUPS[task] if name in recorded]
-        elif is_own(task) and task not in recorded:
-            own = [member.name for member, _ in expand(task)]
-        if not own or own[0] not in {*recorded, *KNOWN}:
-            raise unknown(f"task in {results}", task, sorted(recorded))
-        names += own
+        if is_name(task) or not is_own(task):
+            names.append(task)
+        else:
+            names += [member.name for member, _ in expand(task)]
     return names
 
 
@@ -228,7 +225,7 @@ def task_of_data(typed: str, offline: bool = False) -> Task:
 
 
 def _states(files: Iterable[str]) -> tuple[tuple[str, int, int], ...]:
-    """What tells whether files are the same as before: a session in Python lives long."""
+    """A mark by which files are known to be the same as before: a session in Python lives long."""
     states = [(os.path.realpath(file), os.stat(file)) for file in files]
     return tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
 
@@ -390,7 +387,8 @@ def _of_hub(place: str, validation: str | None, offline: bool) -> Found:
     parts = DATA_SET.fullmatch(f"{HUB}{place}")
     if parts is None:
         raise InputError(
-            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, that is hub:OWNER/NAME/CONFIG"
+            f"--tasks hub:{place}: name a data set like hub:stanfordnlp/imdb/plain_text, "
+            "that is hub:OWNER/NAME/CONFIG"
         )
     name, config, revision = parts.groups()
     config = config or "default"
@@ -416,7 +414,7 @@ def _without_folders(place: str) -> str:
 
 
 def _name(place: str) -> str:
-    """What the task is called: the data set, the folder, or the file if its name says more than train.
+    """The name of a task: the data set, the folder, or the file if its name says more than train.
 
     It has ``own-`` before it where a task of the name is there.
     """

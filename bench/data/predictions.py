@@ -26,16 +26,12 @@ from bench.data.table import Table, table_of
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
+from bench.record.raw_predictions import INDEX, LABEL, PREDICTION
 from bench.typed_files import TypedFile, checked
 from bench.user_files import toml_of
 
-INDEX = "index"
-"""The column of an example's number from 0 on."""
 IDX = "idx"
-"""The column of its id in the data."""
-PREDICTION = "prediction"
-LABEL = "label"
-"""The column of what is right."""
+"""The column of an example's id in the data."""
 SEED = re.compile(r"(?:seed[-_=]?)?(\d+)")
 IMPOSSIBLE = 1e-12
 """The number that stands for a probability of 0, whose logarithm is no number."""
@@ -157,7 +153,8 @@ def _no_file(folders: Sequence[tuple[int | None, Path]], task: Task, asked: str)
     for _, folder in folders:
         there += [file.name for file in _files(folder).values()]
     has = one_line(", ".join(there) or "none")[:200]
-    like = f"{name_of_file(task, task.evaluation[0])}.{'json' if task.spans else 'tsv'}"
+    ending = "json" if task.spans else "tsv"
+    like = f"{name_of_file(task, task.evaluation[0])}.{ending}"
     return InputError(f"{asked}: no file of {task.name} in it, like {like}; it has: {has}")
 
 
@@ -210,7 +207,8 @@ def _names(task: Task, each: EvaluationSet) -> list[str]:
         return [each.name]
     names = []
     if each.name in ("matched", "mismatched"):
-        names.append(f"{task.name}-{'m' if each.name == 'matched' else 'mm'}")
+        short = "m" if each.name == "matched" else "mm"
+        names.append(f"{task.name}-{short}")
     if sum(other.labelled for other in task.evaluation) == 1:
         names.append(task.name)
     return [*names, f"{task.name}-{each.name}"]

@@ -17,7 +17,7 @@ VERSION = "v2"
 PAIRS_VERSION = "v1"
 EPOCHS = 3.0
 PAIRS_EPOCHS = 30.0
-"""Of students that begin with random weights."""
+"""The epochs of students that begin with random weights."""
 FOLDER = Path(__file__).parent / "sample"
 EXAMPLES = "examples.parquet"
 CORPUS = "corpus.parquet"

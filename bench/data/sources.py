@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.data import sample_suite
-from bench.data.automatic_split import divided
+from bench.data.automatic_split import TENTH, divided
 from bench.data.example_files import check_shards
 from bench.data.hub import converted, downloaded
 from bench.data.questions import read_squad
@@ -17,6 +17,7 @@ from bench.data.spans import read_questions
 from bench.data.table_files import Split, read
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, nearest
+from bench.record.task_facts import half_dev_slug, held_back_slug
 
 HUB_REPOSITORY = "nyu-mll/glue"
 MADE_OF_SQUAD = "question-generation"
@@ -24,7 +25,8 @@ MADE_OF_SQUAD = "question-generation"
 
 @dataclass(frozen=True)
 class DataSource:
-    """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's length here."""
+    """``name`` stands in report titles; ``slug`` in file names; ``epochs`` is the common recipe's
+    length here."""
 
     name: str
     slug: str
@@ -47,7 +49,8 @@ def _place(task: Task, wanted: str | EvaluationSet) -> tuple[str, str, bool]:
 
 
 def _with_counts(split: Split, task: Task, wanted: str | EvaluationSet) -> Split:
-    """Of a task whose answers are texts, each evaluation set with what its sources would score if they were copied."""
+    """The split; an evaluation set of a task whose answers are texts gets the scores of copying its
+    sources as labels."""
     if not task.writes or isinstance(wanted, str):
         return split
     from bench.stats.metrics.text import counts_of
@@ -98,7 +101,8 @@ class Folder(DataSource):
 
     root: Path = Path()
     hub: tuple[str, ...] = ()
-    """configurations of the hub's repository, by which a machine that does not see the folder fetches it"""
+    """configurations of the hub's repository, by which a machine that does not see the folder
+    fetches it"""
     repository: str = HUB_REPOSITORY
     layout: str = "{config}/{split}-*-of-*.parquet"
 
@@ -113,7 +117,8 @@ class Folder(DataSource):
         return sorted(self.root.glob(self.layout.format(config=config, split=split)))
 
     def _files_of(self, task: Task, wanted: str | EvaluationSet) -> list[Path]:
-        """The task's own; of questions also those of the hub's folder, or the official JSON file."""
+        """The task's own; of questions also those of the hub's folder, or the official JSON
+        file."""
         config, split, _ = _place(task, wanted)
         if task.files:
             return [Path(file) for name, file in task.files if name == split]
@@ -123,7 +128,8 @@ class Folder(DataSource):
         if not task.spans:
             return self.files(config, split)
         version = "2.0" if task.name == "squad_v2" else "1.1"
-        official = self.root / f"{'train' if split == 'train' else 'dev'}-v{version}.json"
+        part = "train" if split == "train" else "dev"
+        official = self.root / f"{part}-v{version}.json"
         in_parquet = self.files(task.name, split) or self.files(task.evaluation[0].config, split)
         return in_parquet or [official][: official.is_file()]
 
@@ -134,8 +140,9 @@ class Folder(DataSource):
         config, split, labelled = _place(task, wanted)
         files = self._files_of(task, wanted)
         if not files:
+            or_json = " and no official JSON" if task.spans else ""
             raise InputError(
-                f"{self.name} has no {config}/{split}-00000-of-00001.parquet{' and no official JSON' if task.spans else ''}; "
+                f"{self.name} has no {config}/{split}-00000-of-00001.parquet{or_json}; "
                 f"leave {task.name} out of --tasks, or name a folder that has it with --data"
             )
         check_shards(files)
@@ -160,7 +167,8 @@ class Part(DataSource):
 
     source: DataSource = Sample()
     tenth: bool = False
-    """whether only training examples are read, of which a tenth is scored; else one half of each labelled evaluation set is scored"""
+    """whether only training examples are read, of which a tenth is scored; else one half of each
+    labelled evaluation set is scored"""
     draw: int = 0
     """which tenth: each number is another random one"""
 
@@ -171,36 +179,43 @@ class Part(DataSource):
         whole = self.source.load(task, "train" if self.tenth else wanted)
         is_scored = isinstance(wanted, EvaluationSet)
         if not self.tenth:
-            return whole.halves()[1] if is_scored and wanted.labelled else whole  # type: ignore[union-attr]
+            if isinstance(wanted, EvaluationSet) and wanted.labelled:
+                return whole.halves()[1]
+            return whole
         if len(whole) < 20:
             raise InputError(
-                f"{task.name} has {len(whole)} training examples; holding out a tenth needs at least 20"
+                f"{task.name} has {len(whole)} training examples; "
+                "holding out a tenth needs at least 20"
             )
+        if task.draws_by_class:
+            division = divided(whole, task, task.name, parts=TENTH, draw=self.draw)
+            return whole.take(division.scored if is_scored else division.train)
         order = np.random.default_rng(1 + self.draw).permutation(len(whole)).tolist()
         kept = len(whole) - len(whole) // 10
         return whole.take(sorted(order[kept:] if is_scored else order[:kept]))
 
 
 def held_back(task: Task, source: DataSource, draw: int = 0) -> tuple[Task, DataSource]:
-    """The task scored on a tenth of its training examples, and the source that keeps them out of the training.
+    """The task scored on a tenth of its training examples, and the source that keeps them out of
+    the training.
 
     Args:
         draw: which tenth: each number is another random one.
     """
     name = f"{source.name}, a tenth of train held back"
-    slug = f"{source.slug}-held-back"
     if draw:
         name += f" (draw {draw})"
-        slug += f"-{draw}"
     scored = EvaluationSet("held-back", task.name, "train")
+    slug = held_back_slug(source.slug, draw)
     part = Part(name, slug, source.epochs, source, tenth=True, draw=draw)
     return replace(task, evaluation=(scored,)), part
 
 
 def reported_half(source: DataSource) -> DataSource:
-    """A source that scores one half of each labelled evaluation set; the other half may choose the epoch."""
-    name, slug = f"{source.name}, half of each development set", f"{source.slug}-half-dev"
-    return Part(name, slug, source.epochs, source)
+    """A source that scores one half of each labelled evaluation set; the other half may choose the
+    epoch."""
+    name = f"{source.name}, half of each development set"
+    return Part(name, half_dev_slug(source.slug), source.epochs, source)
 
 
 @lru_cache
@@ -210,13 +225,15 @@ def hub_folder(
     revision: str | None = None,
     repository: str = HUB_REPOSITORY,
 ) -> Folder:
-    """The hub's parquet files of these configurations, downloaded once into the hub's own cache; see :func:`downloaded` for the revision.
+    """The hub's parquet files of these configurations, downloaded once into the hub's own cache;
+    see :func:`downloaded` for the revision.
 
     Raises:
         InputError: the hub cannot be reached and the cache lacks the files.
     """
     is_glue = repository == HUB_REPOSITORY
-    name = f"{'GLUE' if is_glue else 'SQuAD'} ({repository})"
+    title = "GLUE" if is_glue else "SQuAD"
+    name = f"{title} ({repository})"
     root = downloaded(
         repository,
         [f"{config}/*.parquet" for config in configs],
@@ -234,10 +251,12 @@ def hub_folder(
 
 
 def _converted(task: Task, offline: bool) -> Folder:
-    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data set.
+    """``<split>/*.parquet`` below a configuration, as the hub itself converts every public data
+    set.
 
     Raises:
-        InputError: the task is generated, or the hub cannot be reached and the cache lacks the files.
+        InputError: the task is generated, or the hub cannot be reached and the cache lacks the
+            files.
     """
     if not task.repository:
         raise InputError(f"{task.name} is generated: use --data sample")
@@ -258,36 +277,34 @@ def source_for(task: Task, data: str, offline: bool) -> DataSource:
     """
     if task.files:
         return Folder("own files", f"own-{task.name}")
-    if data == "sample":
+    if data == "sample" and task.writes:
         suite = f"sample pairs {sample_suite.PAIRS_VERSION}"
-        return (
-            Sample(suite, suite.replace(" ", "-"), sample_suite.PAIRS_EPOCHS)
-            if task.writes
-            else Sample()
-        )
+        return Sample(suite, suite.replace(" ", "-"), sample_suite.PAIRS_EPOCHS)
+    if data == "sample":
+        return Sample()
     root = Path(data).expanduser()
     if data == "hub" and task.writes:
         source = _converted(task, offline)
     elif data == "hub" and task.spans:
         source = hub_folder((task.evaluation[0].config,), offline, None, task.repository)
     elif data == "hub":
-        source = hub_folder(
-            tuple(sorted({task.name, *(e.config for e in task.evaluation)})), offline
-        )
+        configs = {task.name} | {evaluation.config for evaluation in task.evaluation}
+        source = hub_folder(tuple(sorted(configs)), offline)
     elif root.is_dir():
-        what, name = (
-            "files" if task.writes else "questions" if task.spans else "GLUE files",
-            root.resolve().name,
-        )
+        what = "GLUE files"
+        if task.writes:
+            what = "files"
+        elif task.spans:
+            what = "questions"
+        name = root.resolve().name
         source = Folder(f"{what} from the folder {name}", f"folder-{name}", root=root)
     else:
         near = nearest(data, ("hub", "sample", "auto"))
         hint = f"did you mean {near!r}? " if near else ""
         raise InputError(
-            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with parquet files like GLUE's"
+            f"--data {data}: no such folder; {hint}choose hub, sample, auto or a folder with "
+            "parquet files like GLUE's"
         )
-    return (
-        replace(source, name=f"SQuAD's questions, {source.name}")
-        if task.name == MADE_OF_SQUAD
-        else source
-    )
+    if task.name == MADE_OF_SQUAD:
+        return replace(source, name=f"SQuAD's questions, {source.name}")
+    return source

@@ -116,17 +116,53 @@ class Split:
             order.sort(key=lambda i: int(self.labels[i]))  # type: ignore[index]
         return self.take(sorted(order[::2])), self.take(sorted(order[1::2]))
 
-    def limited(self, count: int | None) -> Split:
-        """At most ``count`` examples, drawn once with a fixed seed and kept in their order."""
+    def limited(self, count: int | None, by_class: bool = False) -> Split:
+        """At most ``count`` examples, drawn once with a fixed seed and kept in their order.
+
+        Args:
+            by_class: of each class its share of them, and one at least where there are so many.
+        """
         if count is None or count >= len(self):
             return self
-        return self.take(_drawn(len(self), count))
+        if not by_class:
+            return self.take(_drawn(len(self), count))
+        assert self.labels is not None, "examples of classes have labels"
+        return self.take(_drawn_by_class(self.labels.tolist(), count))
 
 
 @lru_cache  # a plan asks for the same ones some hundred times
 def _drawn(examples: int, count: int) -> list[int]:
     chosen = np.random.default_rng(0).permutation(examples)[:count]
     return sorted(chosen.tolist())
+
+
+def _drawn_by_class(labels: Sequence[int], count: int) -> list[int]:
+    """So many rows, as many of each class as its share of all."""
+    # the rows of each class, in the order in which they are drawn
+    rows: dict[int, list[int]] = {}
+    for row in np.random.default_rng(0).permutation(len(labels)).tolist():
+        rows.setdefault(labels[row], []).append(row)
+
+    # whole rows of each share; what rounding has left goes to classes without a row, then to those
+    # that lost the most
+    shares = {label: count * len(own) / len(labels) for label, own in rows.items()}
+    wanted = {label: int(share) for label, share in shares.items()}
+    left = count - sum(wanted.values())
+    for label in sorted(rows, key=lambda label: (wanted[label] > 0, wanted[label] - shares[label])):
+        if left > 0:
+            wanted[label] += 1
+            left -= 1
+
+    # of more classes than that some have no row; the largest ones give one each
+    for label in [label for label in sorted(rows) if wanted[label] == 0]:
+        largest = max(wanted, key=lambda label: wanted[label])
+        if wanted[largest] > 1:
+            wanted[largest] -= 1
+            wanted[label] = 1
+    chosen = []
+    for label, own in rows.items():
+        chosen += own[: wanted[label]]
+    return sorted(chosen)
 
 
 def read(files: Sequence[Path], task: Task, labelled: bool, split: str = "the split") -> Split:

@@ -1,9 +1,11 @@
-"""Define a task: the nine of GLUE with their columns, label names and metrics, and those of TOML."""
+"""Define a task by its examples: GLUE's and others with their columns and files, and those of TOML.
+
+What their records state of them is :mod:`bench.record.known_tasks`.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,9 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from bench.data.example_files import files_of, shared_files
 from bench.errors import InputError, nearest, unknown
+from bench.record.known_tasks import GROUPS
+from bench.record.known_tasks import KNOWN as KNOWN_TASKS
+from bench.record.task_facts import ENDING, TaskFacts
 from bench.typed_files import TypedFile, checked
 from bench.user_files import toml_of
 
@@ -23,8 +28,8 @@ if TYPE_CHECKING:
 EQUAL: Literal["equal"] = "equal"
 BALANCED = "balanced"
 WEIGHTS = (EQUAL, BALANCED)
-"""What ``:weights=`` says of classes in the loss on labels: all examples weigh the same, or classes
-weigh more the fewer examples they have."""
+"""The values of ``:weights=`` for classes in the loss on labels: all examples weigh the same, or
+classes weigh more the fewer examples they have."""
 
 
 @dataclass(frozen=True)
@@ -93,60 +98,82 @@ class Task:
         return not self.labels and not self.writes
 
     @property
+    def draws_by_class(self) -> bool:
+        """Whether what is drawn of its examples has every class's share: of a user's own classes.
+        GLUE's examples are drawn as they always were, so that its records stay."""
+        return bool(self.files and self.labels)
+
+    @property
     def form(self) -> Form:
         """The form of its labels. Loads numpy, which lists of tasks do without."""
         from bench.stats.form import CLASSES, SCORE, SPANS, TEXT
 
         if self.spans:
             return SPANS
-        return CLASSES if self.labels else TEXT if self.writes else SCORE
+        if self.labels:
+            return CLASSES
+        return TEXT if self.writes else SCORE
+
+    def facts(self) -> TaskFacts:
+        """The facts that its records state of it."""
+        return TaskFacts(
+            form=self.form.name,
+            labels=self.labels,
+            metrics=self.metrics,
+            unlabelled=tuple(each.name for each in self.evaluation if not each.labelled),
+        )
 
 
-def _task(
-    name: str, columns: str, labels: str, metrics: str, *sets: EvaluationSet, **more: Any
-) -> Task:
-    """A task of words with blanks between them; it is scored on ``validation`` by default."""
+def _task(name: str, columns: str, *sets: EvaluationSet, **more: Any) -> Task:
+    """A task that comes with the program: its examples, besides the facts that its records state.
+
+    Args:
+        columns: their names, with blanks between them.
+        sets: that are scored; ``validation`` where none is named.
+    """
+    facts = KNOWN_TASKS[name]
     scored = sets or (EvaluationSet("validation", name, "validation"),)
     return Task(
-        name, tuple(columns.split()), tuple(labels.split()), tuple(metrics.split()), scored, **more
+        name,
+        tuple(columns.split()),
+        facts.labels or (),
+        facts.metrics,
+        scored,
+        writes=facts.form == "text",
+        spans=facts.form == "span",
+        **more,
     )
 
 
-# Label codes as in the Hugging Face hub's nyu-mll/glue. Which metric comes first follows the test
-# tables of the compression papers: F1 for MRPC and QQP, Spearman for STS-B.
 GLUE: dict[str, Task] = {
     task.name: task
     for task in (
-        _task("cola", "sentence", "unacceptable acceptable", "matthews accuracy"),
-        _task("sst2", "sentence", "negative positive", "accuracy"),
-        _task("mrpc", "sentence1 sentence2", "not_equivalent equivalent", "f1 accuracy"),
-        _task("stsb", "sentence1 sentence2", "", "spearman pearson"),
-        _task("qqp", "question1 question2", "not_duplicate duplicate", "f1 accuracy"),
+        _task("cola", "sentence"),
+        _task("sst2", "sentence"),
+        _task("mrpc", "sentence1 sentence2"),
+        _task("stsb", "sentence1 sentence2"),
+        _task("qqp", "question1 question2"),
         _task(
             "mnli",
             "premise hypothesis",
-            "entailment neutral contradiction",
-            "accuracy",
             EvaluationSet("matched", "mnli", "validation_matched"),
             EvaluationSet("mismatched", "mnli", "validation_mismatched"),
             EvaluationSet("ax", "ax", "test", labelled=False),
         ),
-        _task("qnli", "question sentence", "entailment not_entailment", "accuracy"),
-        _task("rte", "sentence1 sentence2", "entailment not_entailment", "accuracy"),
-        _task("wnli", "sentence1 sentence2", "not_entailment entailment", "accuracy"),
+        _task("qnli", "question sentence"),
+        _task("rte", "sentence1 sentence2"),
+        _task("wnli", "sentence1 sentence2"),
     )
 }
-GROUPS: dict[str, tuple[str, ...]] = {"glue": tuple(GLUE)}
 
 
-def _written(
-    name: str, columns: str, repository: str, *sets: str, metrics: str = "bleu rouge_l"
-) -> Task:
+def _written(name: str, columns: str, repository: str, *sets: str) -> Task:
+    """A task whose answers are texts, of a repository of the hub."""
     scored = (EvaluationSet(each, name, each) for each in sets)
-    return _task(name, columns, "", metrics, *scored, writes=True, repository=repository)
+    return _task(name, columns, *scored, repository=repository)
 
 
-# Columns within a column are written with a dot. ROUGE comes first where the field reports it.
+# Columns within a column are written with a dot.
 BOTH = ("validation", "test")
 WRITTEN: dict[str, Task] = {
     task.name: task
@@ -157,34 +184,27 @@ WRITTEN: dict[str, Task] = {
             "iwslt14-de-en", "translation.de translation.en", "bbaaaa/iwslt14-de-en/de-en", *BOTH
         ),
         _written("wmt14-de-en", "translation.de translation.en", "wmt/wmt14/de-en", *BOTH),
-        _written(
-            "gigaword",
-            "document summary",
-            "Harvard/gigaword/default",
-            *BOTH,
-            metrics="rouge_l bleu",
-        ),
+        _written("gigaword", "document summary", "Harvard/gigaword/default", *BOTH),
     )
 }
 """Tasks whose answers are texts. Only the first is generated; the second is made of SQuAD."""
 
 
-def _questions(name: str, config: str, metrics: str) -> Task:
-    scored = EvaluationSet("validation", config, "validation")
-    more = {
-        "label_column": "answers",
-        "repository": f"rajpurkar/{name}",
-        "spans": True,
-        "max_length": 384,
-    }
-    return _task(name, "question context", "no_answer answer", metrics, scored, **more)
+def _questions(name: str, config: str) -> Task:
+    """A task whose answers are parts of a text."""
+    return _task(
+        name,
+        "question context",
+        EvaluationSet("validation", config, "validation"),
+        label_column="answers",
+        repository=f"rajpurkar/{name}",
+        max_length=384,
+    )
 
 
 SQUAD: dict[str, Task] = {
-    "squad": _questions("squad", "plain_text", "answer_f1 exact_match"),
-    "squad_v2": _questions(
-        "squad_v2", "squad_v2", "answer_f1 exact_match best_answer_f1 best_exact_match"
-    ),
+    "squad": _questions("squad", "plain_text"),
+    "squad_v2": _questions("squad_v2", "squad_v2"),
 }
 """Tasks whose answers are parts of a text."""
 KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
@@ -194,17 +214,23 @@ KNOWN: dict[str, Task] = GLUE | SQUAD | WRITTEN
 NO_CLASSES_TO_WEIGH = "weights=balanced is for classes, and this task has none; leave it out"
 
 
+def is_name(typed: str) -> bool:
+    """Whether a task may be called so: letters, digits, - and _."""
+    return typed.replace("_", "").replace("-", "").isalnum()
+
+
 def free_name(name: str) -> str:
     """The name of somebody's own task.
 
     Raises ValueError: it has other signs, or means something else in records and commands.
     """
-    if not name.replace("_", "").replace("-", "").isalnum():
+    if not is_name(name):
         raise ValueError(f"{name!r} should be letters, digits, - and _")
-    ending = re.search(r"-(held-back|half-dev|(masked|rules)-augmented-\d.*)$", name)
+    known = ENDING.fullmatch(name)
+    ending = name.removeprefix(known["base"]) if known else ""
     if ending:
         raise ValueError(
-            f"{name!r}: names of records end with {ending[0]!r} for what was done with the data; "
+            f"{name!r}: names of records end with {ending!r} for what was done with the data; "
             "choose another end"
         )
     if name in KNOWN or name in GROUPS:

@@ -1,1 +1,4 @@
-"""Making the steps of a plan, one file a kind: teachers, artefacts, augmented rows, kept outputs, students, scores."""
+"""Making the steps of a plan, one file a kind.
+
+Teachers, artefacts, augmented rows, kept outputs, students and scores.
+"""

@@ -38,16 +38,16 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
     """
     if entry.artefact.is_kept and entry.key in work.artefacts:
         return work.artefacts[entry.key]
-    given, weights = _GivenByCache(entry, data, work), entry.checkpoint.folder / WEIGHTS
+    given = _GivenByCache(entry, data, work)
+    weights = entry.checkpoint.folder / WEIGHTS
+    # the key, the weights and the code of a view are those of its one input
     if not entry.artefact.is_kept:
-        # the key, the weights and the code of a view are those of its one input
         tensors, _ = tensors_of(given, weights)
-        view: dict[str, Any] = {
-            "key": entry.key,
-            "weights": entry.key,
-            **dict(*given.made_from.values()),
-        }
+        view: dict[str, Any] = {"key": entry.key, "weights": entry.key}
+        view |= dict(*given.made_from.values())
         return MadeArtefact(tensors, view, known(view, "beginning"))
+
+    # from the cache, or made now
     if not entry.slot.is_made:
         given.open()
 
@@ -58,20 +58,26 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
         save_file(dict(tensors), folder / WEIGHTS)
         return {**body, "weights": sha256_of(folder / WEIGHTS)}
 
-    title = f"{entry.title} from {entry.text.corpus.name}" if entry.text else entry.title
+    title = entry.title
     if entry.task is not None:
         title = f"{entry.task.shown}: {entry.artefact.words}"
+    elif entry.text:
+        title = f"{entry.title} from {entry.text.corpus.name}"
     with work.progress.task(title) as given.on_step:
         body = keep(entry.slot, write, given.made_from, say=work.progress.say)
     if given.states is not None:  # it is kept: a state of its training is not needed any more
         given.states.clear()
-    for_record = known(body, "beginning", *(["seconds"] if entry.task is not None else []))
+
+    # what a record says of it
+    further = ["beginning"]
+    if entry.task is not None:
+        further.append("seconds")
+    for_record = known(body, *further)
     if entry.text is not None:
         for_record["text"] = entry.text.for_record()
     if "train" in body:
-        for_record["train"] = {
-            name: body["train"][name] for name in ("steps", "tokens", "seconds_own")
-        }
+        train = body["train"]
+        for_record["train"] = {name: train[name] for name in ("steps", "tokens", "seconds_own")}
     there = MadeArtefact(load_file(entry.slot.folder / WEIGHTS), body, for_record)
     if entry.task is None:
         work.artefacts[entry.key] = there
@@ -82,14 +88,19 @@ class _GivenByCache(Given):
     """The inputs of one artefact of a plan, opened when they are asked for."""
 
     def __init__(self, entry: ArtefactPlan, data: TaskData | None, work: Work) -> None:
-        recipe, budget = (entry.text.recipe, entry.text.budget) if entry.text else (None, 0)
-        batch_size = Recipe.batch_size if entry.task is None else entry.task.recipe.batch_size
-        of_rows = entry.task.teacher_recipe if entry.task is not None else None
         super().__init__(
-            entry.artefact, entry.setup, work.numerics, batch_size, recipe, budget, of_rows
+            entry.artefact,
+            entry.setup,
+            work.numerics,
+            batch_size=Recipe.batch_size if entry.task is None else entry.task.recipe.batch_size,
+            text_recipe=entry.text.recipe if entry.text else None,
+            text_budget=entry.text.budget if entry.text else 0,
+            row_recipe=entry.task.teacher_recipe if entry.task is not None else None,
         )
         self.seed = entry.seed
-        self._entry, self._data, self._work = entry, data, work
+        self._entry = entry
+        self._data = data
+        self._work = work
         self._teachers: dict[Source, tuple[nn.Module, Mapping[str, Any]]] = {}
         self.made_from: dict[str, Mapping[str, Any]] = {}
         """what is known of how each input came to be, where somebody made it"""
@@ -112,13 +123,12 @@ class _GivenByCache(Given):
 
     def teacher_of(self, source: Source) -> nn.Module:
         if source.kind == "base":
-            # a head that came with the checkpoint stays as it is, also where no task says how many labels there are
+            # a head that came with the checkpoint stays as it is, also where no task says how many
+            # labels there are
             checkpoint = self._entry.checkpoint
-            labels = (
-                checkpoint.config.num_labels
-                if checkpoint.finetuned
-                else self._entry.setup({}).num_labels
-            )
+            labels = checkpoint.config.num_labels
+            if not checkpoint.finetuned:
+                labels = self._entry.setup({}).num_labels
             model = base_model(checkpoint.folder, labels, labels=checkpoint.labels)
             scale = self._data.plan.scale if self._data is not None else None
             if checkpoint.finetuned and scale is not None:
@@ -154,19 +164,14 @@ class _GivenByCache(Given):
     def _text(self) -> Encoded:
         text = self._entry.text
         assert text is not None, "the corpus is among the inputs"
-        key = (
-            text.corpus.fingerprint(),
-            text.recipe.max_length,
-            text.budget,
-            self._entry.checkpoint.sha256,
-        )
+        checkpoint = self._entry.checkpoint
+        longest = text.recipe.max_length
+        key = (text.corpus.fingerprint(), longest, text.budget, checkpoint.sha256)
         if key not in self._work.texts:
-            with self._work.progress.task(
-                f"{text.budget:,} tokens of {text.corpus.name}", is_short=True
-            ):
-                read = pieces(
-                    tokenizer_of(self._entry.checkpoint), text.corpus.documents, key[1], text.budget
-                )
+            title = f"{text.budget:,} tokens of {text.corpus.name}"
+            with self._work.progress.task(title, is_short=True):
+                tokenizer = tokenizer_of(checkpoint)
+                read = pieces(tokenizer, text.corpus.documents, longest, text.budget)
             self._work.texts[key] = read
         return self._work.texts[key]  # type: ignore[no-any-return]
 
@@ -178,7 +183,8 @@ class _GivenByCache(Given):
                 f"start_from={source.path}: its weights are not those that were planned"
             )
         assert source.shape is not None, "a checkpoint has a shape"
-        layers, depth = source.shape.layers, start.config.num_hidden_layers
+        layers = source.shape.layers
+        depth = start.config.num_hidden_layers
         lowest = "" if layers == depth else f", its lowest {layers} of {depth} layers"
         self.made_from[source.label] = {"beginning": f"given: {start.name}{lowest}"}
         return start.folder

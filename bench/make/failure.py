@@ -1,5 +1,9 @@
-"""What a record says of what went wrong: of an error its message with what to try and its traceback, without folders of this
-machine; of a training that ended, terms that exploded, stood still or lost their gradient, and answers that are suspect."""
+"""What a record says of what went wrong.
+
+Of an error it has the message with what to try and the traceback, without folders of this machine;
+of a training that ended, terms that exploded, stood still or lost their gradient, and answers that
+are suspect.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +29,25 @@ OUT_OF_MEMORY = re.compile(
 )
 """What torch says on CUDA, and on a CPU: there it is a plain RuntimeError."""
 LESS_MEMORY = (
-    "less memory is needed with fewer --jobs, with --set micro_batch=8 (batches of the same size, in parts), with "
-    "--set batch_size=16, or with --precision bf16"
+    "less memory is needed with fewer --jobs, with --set micro_batch=8 (batches of the same size, "
+    "in parts), with --set batch_size=16, or with --precision bf16"
 )
 
 
 def method_line(error: BaseException, method: str) -> str:
-    """The last line of the method's own package that ran before an error; "" for an error that says itself what to do."""
+    """The last line of the method's own package that ran before an error.
+
+    It is "" for an error that says itself what to do.
+    """
     if isinstance(error, BenchError | MethodError):
         return ""
-    own = {"methods", methods.reference(method).split(":")[0].split(".")[0]}
-    lines = [
-        f"{module.replace('.', '/')}.py, line {line}, in {frame.f_code.co_name}"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if (module := str(frame.f_globals.get("__name__"))).split(".")[0] in own
-    ]
-    return lines[-1] if lines else ""
+    packages = {"methods", methods.reference(method).split(":")[0].split(".")[0]}
+    last = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__"))
+        if module.split(".")[0] in packages:
+            last = f"{module.replace('.', '/')}.py, line {line}, in {frame.f_code.co_name}"
+    return last
 
 
 def failure_of(error: BaseException, method: str) -> Failure:
@@ -68,15 +75,17 @@ FOLDERS_OF_A_PATH = re.compile(
     rf"(?<![\w./>~-])(?:[A-Za-z]:)?[/\\](?:{IN_A_NAME}+[/\\])+(?={IN_A_NAME})"
 )
 """The folders of an absolute path; not of a web address."""
-BEGINS, ENDS = r"(?<![\w.~-])", r"(?:(?<=[/\\])|(?!\.?[\w-]))"
-"""Around a folder. In the middle of a path or of a web address its name means another folder, and so it does as the beginning of a
-longer name."""
+BEGINS = r"(?<![\w.~-])"
+"""Before a folder: in the middle of a path or of a web address its name means another folder."""
+ENDS = r"(?:(?<=[/\\])|(?!\.?[\w-]))"
+"""After a folder: as the beginning of a longer name it means another one, too."""
 
 
 def redact_paths(text: str) -> str:
-    """The text without folders of this machine: records are shared, and should not show where somebody works.
+    """The text without folders of this machine.
 
-    A folder whose name has a blank in it stays, and what follows it in the path.
+    Records are shared, and should not show where somebody works. A folder whose name has a blank in
+    it stays, and what follows it in the path.
     """
     named = {
         str(Path(__file__).resolve().parents[2]) + os.sep: "",
@@ -110,7 +119,10 @@ SUSPECT = "suspect answers"
 STUDENT_TRIES = (
     "try more epochs, a smaller or a larger learning rate, and look at the terms of this record"
 )
-TEACHER_TRIES = "its students learn from it: try more epochs or a smaller learning rate for it, another --teacher, and look at the labels"
+TEACHER_TRIES = (
+    "its students learn from it: try more epochs or a smaller learning rate for it, "
+    "another --teacher, and look at the labels"
+)
 
 
 def faults_of_training(
@@ -121,34 +133,45 @@ def faults_of_training(
 
     Args:
         terms: stage -> term -> its value over the stage, as a record keeps it.
-        shares: stage -> term -> its share of its player's gradient, at some steps from the first on.
+        shares: stage -> term -> its share of its player's gradient, at some steps from the first
+            on.
     """
     faults = []
-    for stage, name, curve in (
-        (stage, *of_term) for stage, curves in terms.items() for of_term in curves.items()
-    ):
-        where, measured, part = (
-            f"stage {stage}: the term {name}",
-            shares.get(stage, {}).get(name, ()),
-            len(curve) // WINDOWS,
-        )
-        alive = [number for number, share in enumerate(measured, start=1) if share > 0]
-        first, last = (
-            abs(sum(end) / max(1, part)) for end in (curve[:part], curve[len(curve) - part :])
-        )
-        if alive and alive[-1] < len(measured):
-            faults.append(
-                f"{where} had no gradient from measurement {alive[-1] + 1} of {len(measured)} on: what it reads is dead or "
-                f"saturated; try a smaller learning rate, or drop it (:-{name})"
-            )
-        elif part and max(curve) - min(curve) <= STILL * max(map(abs, curve)):
-            faults.append(
-                f"{where} stayed at {curve[0]:.4g}: what it trains is dead, or cannot move it; "
-                f"try another learning rate or seed, or drop it (:-{name})"
-            )
-        elif part and first > 0 and last >= EXPLODED * first:
-            faults.append(
-                f"{where} grew from {first:.3g} to {last:.3g}; "
-                "try a smaller learning rate, a smaller weight of the term, or another seed"
-            )
+    for stage, curves in terms.items():
+        for name, curve in curves.items():
+            fault = _fault_of_term(name, curve, shares.get(stage, {}).get(name, ()))
+            if fault:
+                faults.append(f"stage {stage}: the term {name} {fault}")
     return faults
+
+
+def _fault_of_term(name: str, curve: Sequence[float], shares: Sequence[float]) -> str:
+    """What is wrong with a term of a stage, as the end of a sentence; "" for nothing.
+
+    Args:
+        shares: of its player's gradient, at some steps from the first on.
+    """
+    # it lost its gradient
+    alive = [number for number, share in enumerate(shares, start=1) if share > 0]
+    if alive and alive[-1] < len(shares):
+        return (
+            f"had no gradient from measurement {alive[-1] + 1} of {len(shares)} on: what it reads "
+            f"is dead or saturated; try a smaller learning rate, or drop it (:-{name})"
+        )
+    # a short curve says nothing
+    part = len(curve) // WINDOWS
+    if not part:
+        return ""
+    if max(curve) - min(curve) <= STILL * max(map(abs, curve)):
+        return (
+            f"stayed at {curve[0]:.4g}: what it trains is dead, or cannot move it; "
+            f"try another learning rate or seed, or drop it (:-{name})"
+        )
+    first = abs(sum(curve[:part]) / part)
+    last = abs(sum(curve[len(curve) - part :]) / part)
+    if first > 0 and last >= EXPLODED * first:
+        return (
+            f"grew from {first:.3g} to {last:.3g}; "
+            "try a smaller learning rate, a smaller weight of the term, or another seed"
+        )
+    return ""

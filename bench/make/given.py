@@ -1,4 +1,7 @@
-"""What an artefact is made from, handed to it by name: teachers, examples, text and other artefacts; and its training."""
+"""What an artefact is made from, handed to it by name; and its training.
+
+That is teachers, examples, text and other artefacts.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +34,26 @@ Parts = Mapping[str, Mapping[str, Tensor]]
 
 @dataclass(eq=False)
 class Given:
-    """What the ``make`` of one artefact is given (:class:`methods.core.artefacts.Given`). Subclasses say where inputs come from."""
+    """What the ``make`` of one artefact is given (:class:`methods.core.artefacts.Given`).
+
+    Subclasses say where inputs come from.
+
+    Attributes:
+        setup_of: input artefacts -> what it receives.
+        text_recipe: by which a student is trained on text.
+        text_budget: tokens of the text that such a student reads, over all passes.
+        row_recipe: by which a student is trained on a task's training rows.
+        seed: of all random draws.
+    """
 
     artefact: Artefact
     setup_of: Callable[[Parts], Setup]
-    """input artefacts -> what it receives"""
     numerics: ComputeSettings
     batch_size: int
     text_recipe: Recipe | None = None
-    """by which a student is trained on text"""
     text_budget: int = 0
-    """tokens of the text that such a student reads, over all passes"""
     row_recipe: Recipe | None = None
-    """by which a student is trained on a task's training rows"""
     seed: int = 0
-    """of all random draws"""
     on_step: OnStep = lambda done, total: None
     beginning: str = field(default="", init=False)
     log: TrainLog | None = field(default=None, init=False)
@@ -107,7 +115,8 @@ class Given:
         return self.examples(self._check(source)).first(tokens, self.device)
 
     def answers(self, teacher: Source, rows: Source) -> Tensor:
-        model, data = self.teacher_of(self._check(teacher)), self.examples(self._check(rows))
+        model = self.teacher_of(self._check(teacher))
+        data = self.examples(self._check(rows))
         return torch.from_numpy(predict(model, data, self.numerics))
 
     def ids(self, rows: Source) -> Sequence[int]:
@@ -128,22 +137,29 @@ class Given:
     ) -> None:
         if not self.artefact.stages(self.setup_of({})):
             raise RuntimeError(
-                f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan by"
+                f"{self.artefact.name}: its make trains, but its stages(setup) names none to plan "
+                "by"
             )
         if self.log is not None:
             raise RuntimeError(f"{self.artefact.name}: its make trains twice")
-        text, numerics = self.examples(self._check(rows)), self.numerics
-        recipe = self.text_recipe if rows == CORPUS else self.row_recipe
+        numerics = self.numerics
+        examples = self.examples(self._check(rows))
+
+        # how long: so many tokens of text, or so many passes over the rows of a task
+        if rows == CORPUS:
+            recipe = self.text_recipe
+            passes = max(1.0, self.text_budget / examples.total_tokens)
+        else:
+            recipe = self.row_recipe
+            passes = self.artefact.row_epochs
         assert recipe is not None, "the corpus or the rows are among the inputs"
-        # the training draws from where the generator stands, and hands it on: make goes on behind it
+        recipe = replace(recipe, epochs=passes)
+        _, scheduled = schedule_stages(stages, (), recipe, len(examples))
+
+        # the training draws from where the generator stands, and hands it on: make goes on behind
+        # it
         random = RandomState(self.seed, numerics.device)
         random.begin_here()
-        passes = (
-            max(1.0, self.text_budget / text.total_tokens)
-            if rows == CORPUS
-            else self.artefact.row_epochs
-        )
-        scheduled = schedule_stages(stages, (), replace(recipe, epochs=passes), len(text))[1]
         trainer = StudentTrainer(self.artefact.words, student, random, [], scheduled, numerics)
         options = LoopOptions(
             self.seed,
@@ -152,7 +168,8 @@ class Given:
             on_step=self.on_step,
             states=self.training_states(),
         )
-        train_task([trainer], text, None if teacher is None else numerics.frozen(teacher), options)
+        frozen = None if teacher is None else numerics.frozen(teacher)
+        train_task([trainer], examples, frozen, options)
         if trainer.error:
             raise trainer.error
         random.hand_over()
@@ -165,8 +182,13 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
     Args:
         file: the weights of the teacher's checkpoint, which may have them.
     """
-    if file is not None and (there := in_checkpoint(file, given.artefact)):
-        return there, {"beginning": "the teacher's checkpoint has it"}
+    # the checkpoint may bring it
+    if file is not None:
+        found = in_checkpoint(file, given.artefact)
+        if found:
+            return found, {"beginning": "the teacher's checkpoint has it"}
+
+    # else it is made, always from the same random numbers
     begun = time.perf_counter()
     with RandomState(given.seed, given.device).current():
         tensors = given.artefact.make(given)
@@ -179,8 +201,12 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
 
 
 def in_checkpoint(file: Path, artefact: Artefact) -> dict[str, Tensor]:
-    """Tensors that a checkpoint's file has beside its encoder, under our names; nothing if one of them is missing."""
-    if not (names := names_in_file(artefact, file)):
+    """Tensors that a checkpoint's file has beside its encoder, under our names.
+
+    They are none at all if one of them is missing.
+    """
+    names = names_in_file(artefact, file)
+    if not names:
         return {}
     with safe_open(file, framework="pt") as weights:
         return {ours: weights.get_tensor(theirs) for ours, theirs in names.items()}

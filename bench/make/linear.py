@@ -16,18 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.data.automatic_split import divided
 from bench.data.predictions import (
     ABOUT,
-    INDEX,
-    LABEL,
     LONGEST_INPUT,
-    PREDICTION,
     About,
     name_of_file,
 )
 from bench.data.table_files import Split
 from bench.data.tasks import BALANCED, Task
 from bench.errors import InputError
+from bench.record.raw_predictions import INDEX, LABEL, PREDICTION
 from bench.stats.metrics import metric_of
 
 NAME = "linear (TF-IDF)"
@@ -100,6 +99,20 @@ class LinearModel:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """A fitted model whose folder is written.
+
+    Attributes:
+        seconds: that fitting it took.
+        about: its size, as its folder states it.
+    """
+
+    model: LinearModel
+    seconds: float
+    about: About
+
+
 def load(file: Path) -> LinearModel:
     """The model of a file that :meth:`LinearModel.save` wrote."""
     with np.load(file, allow_pickle=False) as arrays:
@@ -132,7 +145,8 @@ def grams_of(first: str, second: str = "") -> list[str]:
 def fit(task: Task, train: Split) -> LinearModel:
     """Fit the model on training examples with their labels as they come.
 
-    A fifth of them, drawn once, chooses the penalty by the task's first metric, of numbers by R2.
+    A fifth of them, drawn as an automatic split is, chooses the penalty by the task's first metric,
+    of numbers by R2.
     Where macro-F1 scores a task, classes count alike, as they do in that metric.
 
     Raises:
@@ -151,13 +165,17 @@ def fit(task: Task, train: Split) -> LinearModel:
 
 def _chosen_strength(task: Task, train: Split) -> float:
     """The inverse of the penalty with the best score on a fifth of the training examples."""
-    order = np.random.default_rng(0).permutation(len(train)).tolist()
-    fifth = len(train) // 5
-    held_out = train.take(sorted(order[:fifth]))
-    rest = train.take(sorted(order[fifth:]))
+    if len(train) < FEWEST:
+        return USUAL
+    try:
+        division = divided(train, task, task.name)
+    except InputError:  # all texts or groups hang together
+        return USUAL
+    held_out = train.take(division.scored)
+    rest = train.take(division.train)
     assert rest.labels is not None
     assert held_out.labels is not None
-    if len(train) < FEWEST or len(set(rest.labels.tolist())) < 2:
+    if len(set(rest.labels.tolist())) < 2:
         return USUAL
     # a correlation would not see a scale that is too small
     metric = metric_of("r2" if task.regression else task.metrics[0])
@@ -222,9 +240,9 @@ def _of_all_classes(logistic: object, count: int) -> tuple[np.ndarray, np.ndarra
 
 def write_baseline(
     folder: Path, task: Task, train: Split, evaluation: Mapping[str, Split]
-) -> tuple[LinearModel, float]:
+) -> Baseline:
     """Fit the model and write its folder: its file, and its answers as ``predictions:FOLDER``
-    takes them, with its size. Returns the model, and the seconds that fitting it took.
+    takes them, with its size.
 
     Args:
         folder: what it is called is the row's name.
@@ -257,7 +275,7 @@ def write_baseline(
         file_bytes=(folder / FILE).stat().st_size,
     )
     (folder / ABOUT).write_text(about.as_toml(), encoding="utf-8")
-    return model, seconds
+    return Baseline(model, seconds, about)
 
 
 def _table(task: Task, logits_NC: np.ndarray) -> str:

@@ -65,6 +65,7 @@ def _rescale(
     models: list[nn.Module], factor: float, shift: float, scale: TargetScale, answers: Answers
 ) -> None:
     """Replace every answer y by ``factor * y + shift``."""
+    # what they say now, to compare with
     before = [answers(model) for model in models]
     # operating points of one training share their head: each is scaled once
     heads: dict[int, nn.Linear] = {}

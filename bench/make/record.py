@@ -22,11 +22,10 @@ from bench.measure.machine import environment, revision, source_hash
 from bench.measure.parameters import weights_hash
 from bench.measure.sizes import sizes
 from bench.measure.writing import writing
-from bench.plan.plan import TaskPlan
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key, train_key
 from bench.record.code import COMPUTED_BY, metric_modules, named_code, student_modules
 from bench.record.schema import Failure, Record, Sizes, TrainCost
-from bench.record.task_facts import TaskFacts, facts_of
+from bench.record.task_facts import TaskFacts
 from bench.stats.form import misshapen
 from bench.stats.guards import suspicions
 from bench.train.loop import OnStep
@@ -34,10 +33,14 @@ from bench.train.prediction import predict, score
 from bench.train.student_trainer import TrainLog
 from methods.core.models import Cost, PackedModel, WritingModel, cost
 
-NOT_KNOWN = "the predictions of a system that did not run here: its training, size and speed are not known to this report"
+NOT_KNOWN = (
+    "the predictions of a system that did not run here: its training, size and speed are not known "
+    "to this report"
+)
 
 
 def now() -> str:
+    """The time, as a record has it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -54,7 +57,9 @@ def scored(
     usage: Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> tuple[Record, dict[str, np.ndarray]]:
-    """Predictions on every evaluation set, scores, sizes and cost of one deployed model: its record and the raw arrays.
+    """The record of one deployed model, and the raw arrays.
+
+    It has predictions on every evaluation set, scores, sizes and cost.
 
     Args:
         point: its operating point, where a training deploys several.
@@ -66,21 +71,30 @@ def scored(
         CellError: answers that are not of the task's form, or that are no numbers.
         ValueError: a value that JSON cannot hold: what a method says of itself is in the record.
     """
-    plan, numerics = task_data.plan, task_data.work.numerics
-    arrays, scores = answered(
-        cell, task_data, lambda encoded, on_step: predict(model, encoded, numerics, on_step)
-    )
+    plan = task_data.plan
+    numerics = task_data.work.numerics
+
+    def logits_of(encoded: Encoded, on_step: OnStep) -> np.ndarray:
+        return predict(model, encoded, numerics, on_step)
+
+    # answers, and what the model saw of its own as it gave them
+    arrays, scores = answered(cell, task_data, logits_of)
     seen = dict(model.observed()) if isinstance(model, PackedModel) else {}
     if isinstance(model, WritingModel):
-        seen["writing"] = writing(
-            model, next(iter(task_data.evaluation.values())), task_data.work.numerics.device
-        )
-    sized = sizes(model)  # after that: counting runs the model too, on tokens that are no example
-    if average := seen.pop("cost", None):
-        sized = sized.model_copy(
-            update={"expected_macs": Cost(**average).of_length(sized.sequence_length)}
-        )
+        examples = next(iter(task_data.evaluation.values()))
+        seen["writing"] = writing(model, examples, numerics.device)
+
+    # sizes, after that: counting runs the model too, on tokens that are no example
+    sized = sizes(model)
+    average = seen.pop("cost", None)
+    if average:
+        expected = Cost(**average).of_length(sized.sequence_length)
+        sized = sized.model_copy(update={"expected_macs": expected})
+
+    # the training
+    train = None
     if log is not None:
+        train = training_cost(log, model if trained is None else trained, model, teacher)
         facts = {"terms": log.terms, "gradient_norms": log.gradient_norms} | facts
     # how a teacher was tuned is said of the artefact
     is_given = cell.method in (TEACHER, *FINISHED)
@@ -91,23 +105,21 @@ def scored(
         point=point,
         status="ok",
         cell=cell,
-        task=facts_of(plan.task),
+        task=plan.task.facts(),
         scores=scores,
         predicted=tuple(name for name in task_data.evaluation if name not in scores),
         sizes=sized,
         usage={**seen, **(usage or {})},
         faults=tuple(faults_in(cell, log, arrays, scores, task_data)),
-        train=None
-        if log is None
-        else training_cost(log, model if trained is None else trained, model, teacher),
+        train=train,
         weights=weights_hash(model),
         code={**_code(cell), COMPUTED_BY: named_code(computed_by(plan.task.metrics))},
-        env=environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
-        | _hub(plan),
+        env=_environment(cell, task_data),
         started=started,
         finished=now(),
         **facts,
     )
+    # a value that JSON cannot hold is refused now
     record.model_dump_json()
     return record, arrays
 
@@ -115,7 +127,9 @@ def scored(
 def answered(
     cell: Cell, task_data: TaskData, logits_of: Callable[[Encoded, OnStep], np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
-    """The raw arrays of a record's answers to every evaluation set, and the scores of those that have labels.
+    """The raw arrays of a record's answers to every evaluation set.
+
+    Of those that have labels there are also scores.
 
     Args:
         logits_of: an evaluation set, and what is told of its progress -> the answers.
@@ -123,18 +137,14 @@ def answered(
     Raises:
         CellError: answers that are not of the task's form.
     """
-    task, arrays, scores = (
-        task_data.plan.task,
-        dict[str, np.ndarray](),
-        dict[str, dict[str, float]](),
-    )
+    plan = task_data.plan
+    arrays: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, float]] = {}
+    title = f"{plan.shown}: {cell.label}, seed {cell.seed}: evaluation"
     for name, encoded in task_data.evaluation.items():
-        split = task_data.plan.evaluation[name]
-        with task_data.work.progress.task(
-            f"{task_data.plan.shown}: {cell.label}, seed {cell.seed}: evaluation", True
-        ) as on_step:
+        with task_data.work.progress.task(title, True) as on_step:
             logits = logits_of(encoded, on_step)
-        _enter_answers(arrays, scores, task, name, split, logits)
+        _enter_answers(arrays, scores, plan.task, name, plan.evaluation[name], logits)
     return arrays, scores
 
 
@@ -164,26 +174,29 @@ def _enter_answers(
 def of_predictions(
     cell: Cell, predictions: Predictions, task_data: TaskData, started: str
 ) -> tuple[Record, dict[str, np.ndarray]]:
-    """The record of what somebody else's system answered, and the raw arrays: scores, and the size
-    of the model where its folder says it."""
-    plan, arrays, scores = task_data.plan, dict[str, np.ndarray](), dict[str, dict[str, float]]()
+    """The record of what somebody else's system answered, and the raw arrays.
+
+    It has scores, and the size of the model where its folder says it.
+    """
+    plan = task_data.plan
     about = predictions.about
+    arrays: dict[str, np.ndarray] = {}
+    scores: dict[str, dict[str, float]] = {}
     for name, logits in predictions.logits.items():
         _enter_answers(arrays, scores, plan.task, name, plan.evaluation[name], logits)
     facts: dict[str, Any] = {
         "scores": scores,
         "predicted": tuple(name for name in predictions.logits if name not in scores),
         "notes": (NOT_KNOWN if about is None else about.note,),
-        "sizes": None if about is None else _stated_sizes(about),
+        "sizes": None if about is None else stated_sizes(about),
         "faults": tuple(faults_in(cell, None, arrays, scores, task_data)),
         "code": {**_code(cell), COMPUTED_BY: named_code(metric_modules(plan.task.metrics))},
-        "env": environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
-        | _hub(plan),
+        "env": _environment(cell, task_data),
     }
     return empty(cell, "ok", started, plan.task).model_copy(update=facts), arrays
 
 
-def _stated_sizes(about: About) -> Sizes:
+def stated_sizes(about: About) -> Sizes:
     """The size of a model that somebody states, which nothing here counts."""
     return Sizes(
         parameters=about.parameters,
@@ -209,24 +222,35 @@ def faults_in(
 ) -> list[str]:
     """What is suspect of a training and of its answers; each is said at once."""
     task = task_data.plan.task
-    say, row = task_data.work.progress.say, f"{cell.label}{point}, seed {cell.seed}"
+    shown = task_data.plan.shown
+    say = task_data.work.progress.say
+    row = f"{cell.label}{point}, seed {cell.seed}"
+    # of the training
     faults = [] if log is None else faults_of_training(log.terms, log.gradient_shares)
     for line in faults:
-        say(f"suspect: {task_data.plan.shown}, {row}: {line}")
+        say(f"suspect: {shown}, {row}: {line}")
+    # of the answers
     what_to_try = TEACHER_TRIES if cell.method == TEACHER else STUDENT_TRIES
     for name in scored:
-        for suspicion in suspicions(
-            arrays[f"logits.{name}"], arrays[f"labels.{name}"], task.labels, task.metrics[0]
-        ):
-            say(f"suspect: {task_data.plan.shown} {name}, {row}: {suspicion}")
+        logits = arrays[f"logits.{name}"]
+        labels = arrays[f"labels.{name}"]
+        for suspicion in suspicions(logits, labels, task.labels, task.metrics[0]):
+            say(f"suspect: {shown} {name}, {row}: {suspicion}")
             faults.append(f"{SUSPECT} to {name}: {suspicion}; {what_to_try}")
     return faults
 
 
 def check_shapes(task: Task, name: str, logits: np.ndarray, labels: np.ndarray | None) -> None:
-    """Raises CellError: a model whose answers are not of its task's form would get a score that means nothing."""
-    arrays = {"logits": logits} | ({} if labels is None else {"labels": labels})
-    if wrong := misshapen(task.form, arrays, len(logits), task.form.outputs(task.labels)):
+    """Refuse answers that are not of a task's form: their score would mean nothing.
+
+    Raises:
+        CellError: they are not.
+    """
+    arrays = {"logits": logits}
+    if labels is not None:
+        arrays["labels"] = labels
+    wrong = misshapen(task.form, arrays, len(logits), task.form.outputs(task.labels))
+    if wrong:
         raise CellError(f"{task.name} {name}: {wrong}")
 
 
@@ -235,16 +259,19 @@ def training_cost(
 ) -> TrainCost:
     """What a training cost: its steps, seconds and FLOPs, its own and the teacher's.
 
-    A :class:`methods.core.models.PackedModel` may cost more while it trains than when it is deployed.
+    A :class:`methods.core.models.PackedModel` may cost more while it trains than when it is
+    deployed.
     """
     price = trained.training_cost() if isinstance(trained, PackedModel) else cost(deployed)
     # FLOPs = 2 x MACs; the backward pass costs twice the forward pass
-    own = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
-    taught = 0.0
+    flops = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)
+    flops_of_teacher = 0.0
     if log.teacher_tokens and teacher is not None:
-        # the examples that the teacher answered are not counted: their share is taken to be that of the tokens
+        # the examples that the teacher answered are not counted: their share is taken to be that of
+        # the tokens
         examples = log.examples * log.teacher_tokens / log.tokens
-        taught = 2 * cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
+        macs = cost(teacher).macs(log.teacher_tokens, log.teacher_squared_lengths, examples)
+        flops_of_teacher = 2 * macs
     return TrainCost(
         steps=log.steps,
         examples=log.examples,
@@ -252,22 +279,26 @@ def training_cost(
         seconds_own=round(log.seconds_own, 3),
         teacher_seconds_shared=round(log.teacher_seconds_shared, 3),
         teacher_seconds_alone=round(log.teacher_seconds_alone, 3),
-        flops_own=float(own),
-        flops_teacher=float(taught),
+        flops_own=float(flops),
+        flops_teacher=float(flops_of_teacher),
     )
 
 
-def _hub(plan: TaskPlan) -> dict[str, Any]:
-    return {"hub": plan.revisions} if plan.revisions else {}
+def _environment(cell: Cell, task_data: TaskData) -> dict[str, Any]:
+    """The machine and its software, and the revisions of what came from the hub."""
+    env = environment(str(task_data.work.numerics.device), cell.numeric.deterministic)
+    revisions = task_data.plan.revisions
+    return env | {"hub": revisions} if revisions else env
 
 
 def _code(cell: Cell) -> dict[str, Any]:
+    """The version and the revision of the code, and the hash of a method that is the user's own."""
     from bench import __version__
 
-    method = (
-        {"method": source_hash(methods.get(cell.method))} if methods.reference(cell.method) else {}
-    )
-    return {"version": __version__, **revision(), **method}
+    code = {"version": __version__, **revision()}
+    if methods.reference(cell.method):
+        code["method"] = source_hash(methods.get(cell.method))
+    return code
 
 
 def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Record:
@@ -281,7 +312,7 @@ def empty(cell: Cell, status: Any, started: str, task: Task | None = None) -> Re
         train_key=train_key(cell),
         status=status,
         cell=cell,
-        task=TaskFacts() if task is None else facts_of(task),
+        task=TaskFacts() if task is None else task.facts(),
         code=_code(cell),
         started=started,
         finished=now(),

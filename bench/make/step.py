@@ -1,4 +1,7 @@
-"""Make one step of a plan in this process. Nothing is planned here: the step says all that it takes."""
+"""Make one step of a plan in this process.
+
+Nothing is planned here: the step says all that it takes.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from bench.data.predictions import Predictions
 from bench.errors import InputError
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
-from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.int8 import add_in_8_bits
 from bench.make.record import failed, now, of_predictions, scored
+from bench.make.saved_student import save_where_asked
 from bench.make.students import students
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model
@@ -97,19 +100,22 @@ def _refuse_suspect_teachers(step: Step, work: Work) -> None:
 
 
 def _data_of(task: TaskPlan, work: Work) -> TaskData:
-    """The examples and the teacher of a task; those of the task before are let go: the next step is likely to be of the same."""
-    read = work.task_data.plan if work.task_data is not None else None
-    if read is None or (read.data, read.task, read.checkpoint, read.teacher) != (
-        task.data,
-        task.task,
-        task.checkpoint,
-        task.teacher,
-    ):
-        work.task_data = _task_data(task, work)
-    return work.task_data
+    """The examples and the teacher of a task; those of the task before are let go.
+
+    The next step is likely to be of the same task.
+    """
+    if work.task_data is not None:
+        read = work.task_data.plan
+        is_same_data = (read.data, read.task) == (task.data, task.task)
+        is_same_teacher = (read.checkpoint, read.teacher) == (task.checkpoint, task.teacher)
+        if is_same_data and is_same_teacher:
+            return work.task_data  # type: ignore[no-any-return]
+    work.task_data = _task_data(task, work)
+    return work.task_data  # type: ignore[no-any-return]
 
 
 def _task_data(task: TaskPlan, work: Work) -> TaskData:
+    """The examples and the teacher of a task, read anew."""
     # now: a machine that lacks them, or has others, refuses the step
     _ = task.train, task.evaluation
     return TaskData(task, work, partial(artefact, data=None, work=work))
@@ -129,28 +135,32 @@ def _in_label_units(teacher: nn.Module, data: TaskData) -> nn.Module:
 
 def _score(step: Step, work: Work) -> StepResult:
     """Score a teacher, a finished checkpoint or somebody's predictions."""
-    (planned,), task, started, facts = step.cells, step.tasks[0], now(), dict[str, Any]()
+    (planned,) = step.cells
+    task = step.tasks[0]
+    started = now()
     data = _data_of(task, work)
+    facts: dict[str, Any] = {}
     try:
         if isinstance(planned.row, Predictions):
             return StepResult([of_predictions(planned.cell, planned.row, data, started)])
-        if isinstance(planned.row, Checkpoint):  # read with its own tokenizer
-            data = _task_data(replace(task, checkpoint=planned.row), work)
-            model = base_model(
-                planned.row.folder, task.task.num_labels, task.task.spans, planned.row.labels
-            )
+        # a finished checkpoint is read with its own tokenizer
+        if isinstance(planned.row, Checkpoint):
+            row = planned.row
+            data = _task_data(replace(task, checkpoint=row), work)
+            model = base_model(row.folder, task.task.num_labels, task.task.spans, row.labels)
             facts["notes"] = (NOT_OURS,)
         else:
             model, body = data.teacher
             if task.scale is not None:
                 model = _in_label_units(model, data)
-            facts = {"log": TrainLog(**body["train"])} if "train" in body else {}
+            if "train" in body:
+                facts["log"] = TrainLog(**body["train"])
             facts["artefacts"] = {"teacher": known(body)}
+            # sequences of the length that it was tuned on
             length = task.teacher_recipe.max_length
-            if length != task.recipe.max_length:  # sequences of the length that it was tuned on
-                data = _task_data(
-                    replace(task, recipe=replace(task.recipe, max_length=length)), work
-                )
+            if length != task.recipe.max_length:
+                recipe = replace(task.recipe, max_length=length)
+                data = _task_data(replace(task, recipe=recipe), work)
         record, arrays = scored(planned.cell, model, data, started, **facts)
         result = StepResult([(record, arrays)])
         if "log" in facts:  # a teacher that was fine-tuned here

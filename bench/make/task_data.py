@@ -1,4 +1,7 @@
-"""What the students of one task learn from: its encoded examples and its tuned teachers, made when first needed."""
+"""What the students of one task learn from: its encoded examples and its tuned teachers.
+
+They are made when first needed.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +70,10 @@ class TaskData:
 
     @cached_property
     def train(self) -> Encoded:
-        """What students are trained on."""
+        """The training rows of students."""
         if self.plan.augmentation is not None:
             return self.augmentation[0]
+        # the teacher's rows where both read as many tokens
         is_alike = self.plan.recipe.max_length == self.plan.teacher_recipe.max_length
         return self.given if is_alike else self._weighted(self._encoded(self.plan.train))
 
@@ -83,6 +87,7 @@ class TaskData:
         ) as on_step:
             rows, origins, body = augmented_rows(plan, self.shared_artefact, self.work, on_step)
         encoded = self._weighted(self._encoded(rows))
+        # a word that was moved or hidden may change what a text means: the teacher labels it
         if plan.augmentation.kind == "rules" and encoded.labels is not None:
             relabel_variants(encoded, origins, self.teacher[0], self.work.numerics)
         for_record = known(body, "rows")
@@ -92,9 +97,11 @@ class TaskData:
 
     @cached_property
     def evaluation(self) -> dict[str, Encoded]:
+        """The evaluation sets, by name."""
         encoded = {name: self._encoded(split) for name, split in self.plan.evaluation.items()}
         if not self.plan.task.writes:
             return encoded
+        # a model that writes is scored by its texts
         decode = partial(
             tokenizer_of(self.plan.checkpoint).decode,
             skip_special_tokens=True,
@@ -159,33 +166,35 @@ class TaskData:
             self._is_teacher_checked = True
 
     def tuned(self, seed: int) -> tuple[nn.Module, dict[str, Any]]:
-        """The teacher that is fine-tuned with this seed; only that of the students stays in
-        memory."""
+        """The teacher that is fine-tuned with this seed; only the students' stays in memory."""
         if seed == self.plan.teacher_seed:
             return self.teacher
         return tuned_teacher(self.plan, seed, lambda: self.given, self.work)
 
     @cached_property
     def outputs(self) -> tuple[TeacherOutputs, dict[str, Any]]:
-        """The outputs of the teacher, to be read, and what is known of their file in the cache: there, or computed now in one pass over
-        the training rows.
+        """The outputs of the teacher, to be read, and what is known of their file in the cache.
+
+        The file is there, or computed now in one pass over the training rows.
 
         Raises:
             CellError: a number of the teacher does not fit into the format.
         """
-        work, plan = self.work, self.plan.outputs
+        plan = self.plan.outputs
         assert plan is not None, "whoever reads outputs is planned with them"
+        number_format = plan.number_format
 
         def write(folder: Path) -> dict[str, Any]:
-            teacher, data, file = self.teacher[0], self.train, folder / OUTPUTS
+            teacher, _ = self.teacher
+            file = folder / OUTPUTS
+            numerics = self.work.numerics
             begun = time.perf_counter()
-            with work.progress.task(
-                f"{self.plan.shown}: outputs of the teacher, kept in {plan.number_format}"
-            ) as on_step:
+            title = f"{self.plan.shown}: outputs of the teacher, kept in {number_format}"
+            with self.work.progress.task(title) as on_step:
                 taps = write_outputs(
-                    file, teacher, data, plan.taps, plan.number_format, work.numerics, on_step
+                    file, teacher, self.train, plan.taps, number_format, numerics, on_step
                 )
-            lengths = [len(tokens) for tokens in data.tokens]
+            lengths = [len(tokens) for tokens in self.train.tokens]
             return {
                 "weights": sha256_of(file),
                 "seconds": round(time.perf_counter() - begun, 3),
@@ -195,9 +204,10 @@ class TaskData:
                 "taps": taps,
             }
 
+        # from the cache, or computed now
         if not plan.slot.is_made:
             _ = self.teacher  # it says by itself how far it is
-        body = keep(plan.slot, write, {"teacher": self.teacher[1]}, OUTPUTS, work.progress.say)
-        return TeacherOutputs(
-            plan.slot.folder / OUTPUTS, body["taps"], plan.number_format, self.train
-        ), body
+        made_from = {"teacher": self.teacher[1]}
+        body = keep(plan.slot, write, made_from, OUTPUTS, self.work.progress.say)
+        file = plan.slot.folder / OUTPUTS
+        return TeacherOutputs(file, body["taps"], number_format, self.train), body

@@ -1,5 +1,8 @@
-"""Teachers: opened, and fine-tuned once for all that learn from them; and the head that reads every token, of our packed models and of
-transformers' question answering: each becomes the other."""
+"""Teachers: opened, and fine-tuned once for all that learn from them.
+
+Of the head that reads every token there are two: of our packed models, and of transformers'
+question answering. Each becomes the other.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,14 @@ from methods.core.terms import hard
 def base_model(
     folder: Path, num_labels: int, spans: bool = False, labels: Sequence[str] = ()
 ) -> Any:
-    """The checkpoint in a folder as a classifier that reads packed batches; a head that an encoder
-    lacks comes from torch's generator.
+    """The checkpoint in a folder as a classifier that reads packed batches.
 
-    Its weights are fp32 whatever its file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
+    A head that an encoder lacks comes from torch's generator. Its weights are fp32 whatever its
+    file has: transformers keeps bf16 and fp16, in which small steps of a training are lost.
 
     Args:
-        spans: whether it answers questions: then a checkpoint that was tuned for that brings its head.
+        spans: whether it answers questions: then a checkpoint that was tuned for that brings its
+            head.
         labels: of its task, in whose order a finished classifier is to answer.
     """
     model, seen = AutoModelForSequenceClassification.from_pretrained(
@@ -64,9 +68,13 @@ def base_model(
 
 @torch.no_grad()
 def take_span_head(model: Any, tuned: Any) -> None:
-    """Give a sequence classifier the head of a tuned question-answering model of the same encoder; what only reads the first token is 0."""
+    """Give a sequence classifier the head of a tuned question-answering model.
+
+    Both have the same encoder. What only reads the first token is 0.
+    """
+    of_tuned = dict(tuned.named_parameters())
     for name, parameter in model.named_parameters():
-        if name not in dict(tuned.named_parameters()):
+        if name not in of_tuned:
             parameter.zero_()
     if "qa_outputs" in dict(tuned.named_children()):  # others have one name for both heads
         last_layer(model.classifier).load_state_dict(tuned.qa_outputs.state_dict())
@@ -87,18 +95,24 @@ def as_question_answering(model: Any) -> Any:
         raise InputError(
             f"transformers has no question answering by a {config.model_type}"
         ) from None
+    # the same weights: only the head has another name
+    span_head = last_layer(model.classifier)
+    (head,) = (name for name, part in model.named_modules() if part is span_head)
     weights = model.state_dict()
-    (head,) = (name for name, part in model.named_modules() if part is last_layer(model.classifier))
-    names = {name: name.replace("qa_outputs.", f"{head}.", 1) for name in shipped.state_dict()}
-    shipped.load_state_dict({name: weights[names[name]] for name in names})
+    renamed = {}
+    for name in shipped.state_dict():
+        renamed[name] = weights[name.replace("qa_outputs.", f"{head}.", 1)]
+    shipped.load_state_dict(renamed)
     return shipped
 
 
 def tuned_teacher(
     plan: TaskPlan, seed: int, data: Callable[[], Encoded], work: Work
 ) -> tuple[Any, dict[str, Any]]:
-    """The teacher of one task, tuned with this seed, and what is known of how it was made: given, from the cache, or
-    fine-tuned on the labels now. Where targets are standardised, its answers are too.
+    """The teacher of one task, tuned with this seed, and what is known of how it was made.
+
+    It is given, from the cache, or fine-tuned on the labels now. Where targets are standardised,
+    its answers are too.
 
     Args:
         data: the training rows as they come, encoded.
@@ -106,16 +120,20 @@ def tuned_teacher(
     Raises:
         CellError: a guard stopped the training.
     """
-    task, recipe, numerics, progress = plan.task, plan.teacher_recipe, work.numerics, work.progress
+    task = plan.task
+    recipe = plan.teacher_recipe
+    checkpoint = plan.checkpoint
+    numerics = work.numerics
+    progress = work.progress
     if plan.teacher.origin == "given":
-        body = {"key": plan.teacher.key, "weights": plan.checkpoint.sha256}
-        model = base_model(
-            plan.checkpoint.folder, task.num_labels, task.spans, plan.checkpoint.labels
-        )
+        body = {"key": plan.teacher.key, "weights": checkpoint.sha256}
+        model = base_model(checkpoint.folder, task.num_labels, task.spans, checkpoint.labels)
         # it answers in the labels' units, its students learn standardised targets
         if plan.scale is not None:
-            into_training_units(model, plan.scale, answers_to(data(), work.numerics))
+            into_training_units(model, plan.scale, answers_to(data(), numerics))
         return model, body
+
+    # from the cache, or tuned now
     slot = plan.teacher_slot(seed)
     states = TrainingStates(
         [["teacher", slot.key]],
@@ -127,15 +145,14 @@ def tuned_teacher(
     with progress.task(title) as on_step:
 
         def write(folder: Path) -> dict[str, Any]:
-            encoded, random = data(), RandomState(seed, numerics.device)
+            encoded = data()
+            random = RandomState(seed, numerics.device)
             with random.current():  # a head that the checkpoint lacks is drawn
-                model = base_model(plan.checkpoint.folder, task.num_labels)
-            scheduled = schedule_stages(
-                [Stage("finetune", {"hard": hard()})], (), recipe, len(encoded)
-            )[1]
-            trainer = StudentTrainer(
-                f"teacher of {task.name}", Student(model), random, [], scheduled, numerics
-            )
+                model = base_model(checkpoint.folder, task.num_labels)
+            stages = [Stage("finetune", {"hard": hard()})]
+            _, scheduled = schedule_stages(stages, (), recipe, len(encoded))
+            label = f"teacher of {task.name}"
+            trainer = StudentTrainer(label, Student(model), random, [], scheduled, numerics)
             options = LoopOptions(seed, numerics, recipe.batch_size, on_step=on_step, states=states)
             train_task([trainer], encoded, None, options)
             if trainer.error:

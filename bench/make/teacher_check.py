@@ -35,6 +35,7 @@ def refuse_permuted_labels(
         InputError: they fit far better in another order of the classes. The message has the
             line of the configuration that mends it.
     """
+    # its answers to some training examples
     some = train.leading(EXAMPLES)
     assert some.labels is not None, "training examples have labels"
     labels = some.labels.numpy()
@@ -42,6 +43,7 @@ def refuse_permuted_labels(
     order = permuted(predicted, labels, task.num_labels)
     if order is None:
         return
+    # how much better it is in the other order, and how to mend it
     now = 100 * float((predicted == labels).mean())
     then = 100 * float((np.array(order)[predicted] == labels).mean())
     moved = ", ".join(

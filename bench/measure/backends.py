@@ -24,9 +24,14 @@ from bench.errors import InputError, unknown
 from bench.measure.machine import sums_8_bits_exactly
 
 Runner = Callable[..., Tensor]
-"""The inputs in the order of their names, [B, L] int64 each -> logits [B, C]; of questions [B, 2, L], of starts and ends."""
+"""The inputs in the order of their names, [B, L] int64 each -> logits [B, C].
 
-ONNX, INT8, OPENVINO = "onnx", "onnx-int8", "openvino"
+Of questions the logits are [B, 2, L], of starts and ends.
+"""
+
+ONNX = "onnx"
+INT8 = "onnx-int8"
+OPENVINO = "openvino"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 TORCH = ("eager", "sdpa", "compile")
 BACKENDS = (*TORCH, ONNX, INT8, OPENVINO)
@@ -39,37 +44,48 @@ INPUTS = ("input_ids", "attention_mask")
 
 
 def check_backends(backends: Collection[str]) -> None:
-    """Raises InputError: one of these is no backend, or needs packages that are not installed."""
+    """Refuse backends that cannot run here.
+
+    Raises:
+        InputError: one of these is no backend, or needs packages that are not installed.
+    """
     for backend in backends:
         if backend not in BACKENDS:
             raise unknown("backend", backend, BACKENDS)
         if any(importlib.util.find_spec(name) is None for name in NEEDS.get(backend, ())):
             extra = "openvino" if backend == OPENVINO else "onnx"
             raise InputError(
-                f"the backend {backend} needs other packages; type: pip install -c constraints.txt -e '.[{extra}]'"
+                f"the backend {backend} needs other packages; "
+                f"type: pip install -c constraints.txt -e '.[{extra}]'"
             )
 
 
 def outputs_of(model: Any) -> list[str]:
-    """The names of a model's logits: one tensor of classes, or those of starts and ends of a model that answers questions."""
+    """The names of a model's logits.
+
+    There is one tensor of classes, or those of starts and ends of a model that answers questions.
+    """
     answers_questions = "ForQuestionAnswering" in type(model).__name__
     return ["start_logits", "end_logits"] if answers_questions else ["logits"]
 
 
 class LogitsOf(nn.Module):
-    """A model with tensors in, in the order of ``names``, and its logits out as a tuple: tracing and exporting want that."""
+    """A model with tensors in, in the order of ``names``, and its logits out as a tuple.
+
+    Tracing and exporting want that.
+    """
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
         super().__init__()
-        self.model, self.names = model, tuple(names)
+        self.model = model
+        self.names = tuple(names)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """The logits of one batch."""
         answer = self.model(**dict(zip(self.names, inputs, strict=True)))
-        return (
-            (answer.logits,)
-            if outputs_of(self.model) == ["logits"]
-            else (answer.start_logits, answer.end_logits)
-        )
+        if outputs_of(self.model) == ["logits"]:
+            return (answer.logits,)
+        return (answer.start_logits, answer.end_logits)
 
 
 def runner(
@@ -84,10 +100,10 @@ def runner(
 
     Args:
         backend: ``eager`` and ``sdpa`` are transformers' attentions, but for MPNet's sdpa, which
-            transformers lacks and this program has; ``compile`` is torch.compile over sdpa, ``onnx``
-            is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of linear
-            layers and embeddings in 8 bits (dynamic quantization: the ranges of activations are
-            found in every call), ``openvino`` runs the file of ``onnx``.
+            transformers lacks and this program has; ``compile`` is torch.compile over sdpa,
+            ``onnx`` is ONNX Runtime, ``onnx-int8`` is ONNX Runtime with weights and activations of
+            linear layers and embeddings in 8 bits (dynamic quantization: the ranges of activations
+            are found in every call), ``openvino`` runs the file of ``onnx``.
     """
     if backend not in TORCH:
         with tempfile.TemporaryDirectory() as folder:
@@ -96,30 +112,33 @@ def runner(
             return opened(file, backend, threads, names)
     from methods.core.padded_attention import attend_by
 
-    own = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
-    attend_by(own, "sdpa" if backend in ("sdpa", "compile") else "eager")
-    whole: Any = LogitsOf(own, names).eval()
+    copied = copy.deepcopy(model).to(device=device, dtype=dtype).eval()
+    attend_by(copied, "eager" if backend == "eager" else "sdpa")
+    answer: Any = LogitsOf(copied, names).eval()
     if backend == "compile":
         # it warns of every length that it compiles anew
         logging.getLogger("torch._dynamo").setLevel(logging.ERROR)
-        whole = torch.compile(whole)
+        answer = torch.compile(answer)
 
     def run(*inputs: Tensor) -> Tensor:
         with torch.inference_mode():
-            logits = whole(*inputs)
+            logits = answer(*inputs)
             return logits[0] if len(logits) == 1 else torch.stack(logits, 1)
 
     return run
 
 
 def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runner:
-    """An ONNX file as a function of the inputs in the order of ``names``; those that its graph lacks are not read."""
+    """An ONNX file as a function of the inputs in the order of ``names``.
+
+    Those that its graph lacks are not read.
+    """
     if backend == OPENVINO:
         import openvino
 
         options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
         compiled = openvino.Core().compile_model(str(file), "CPU", options)
-        there = {name for each in compiled.inputs for name in each.names}
+        read = {name for each in compiled.inputs for name in each.names}
 
         def answers(given: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
             return list(compiled(given).values())
@@ -131,11 +150,12 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
         session = onnxruntime.InferenceSession(
             str(file), settings, providers=["CPUExecutionProvider"]
         )
-        there, answers = {each.name for each in session.get_inputs()}, partial(session.run, None)
+        read = {each.name for each in session.get_inputs()}
+        answers = partial(session.run, None)
 
     def run(*inputs: Tensor) -> Tensor:
-        given = zip(names, inputs, strict=True)
-        logits = answers({name: tensor.numpy() for name, tensor in given if name in there})
+        named = zip(names, inputs, strict=True)
+        logits = answers({name: tensor.numpy() for name, tensor in named if name in read})
         return torch.from_numpy(logits[0] if len(logits) == 1 else np.stack(logits, 1))
 
     return run
@@ -143,9 +163,13 @@ def opened(file: Path, backend: str, threads: int, names: Sequence[str]) -> Runn
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing on standard output, also not from C++: torch prints the whole graph of a model that has no form in ONNX."""
+    """Nothing on standard output, also not from C++.
+
+    Torch prints the whole graph of a model that has no form in ONNX.
+    """
     sys.stdout.flush()
-    usual, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    usual = os.dup(1)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     try:
         with redirect_stdout(io.StringIO()):
@@ -157,40 +181,57 @@ def _silent() -> Iterator[None]:
 
 
 def write_onnx(model: Any, file: Path, inputs: Sequence[str], in_8_bits: bool = False) -> None:
-    """Write a model as an ONNX file of these inputs, [B, L] int64 each, in fp32 and with eager attention. Its outputs are those of
-    :func:`outputs_of`.
+    """Write a model as an ONNX file of these inputs, [B, L] int64 each.
+
+    It is in fp32 and with eager attention. Its outputs are those of :func:`outputs_of`.
 
     Args:
         in_8_bits: dynamic quantization of linear layers, each output with a scale of its own, and
             of embeddings; weights have 7 bits on a processor whose sums of 8 would overflow.
     """
-    own = copy.deepcopy(model).cpu().float().eval()
-    own.set_attn_implementation("eager")
-    # a new module is in training mode; torch.onnx.export would restore that mode at its end, for the dropout of `own` too
-    graph, example = LogitsOf(own, inputs).eval(), torch.ones(2, 8, dtype=torch.long)
+    copied = copy.deepcopy(model).cpu().float().eval()
+    copied.set_attn_implementation("eager")
+    # a new module is in training mode; torch.onnx.export would restore that mode at its end, for
+    # the dropout of `copied` too
+    graph = LogitsOf(copied, inputs).eval()
+    example = torch.ones(2, 8, dtype=torch.long)
+    outputs = outputs_of(model)
+    dynamic_axes = {name: {0: "batch", 1: "length"} for name in [*inputs, *outputs]}
+    if "logits" in outputs:
+        dynamic_axes["logits"] = {0: "batch"}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), _silent():
-        # the tracer warns of every shape it reads, and prints what it cannot export; the logits are compared instead
+        # the tracer warns of every shape it reads, and prints what it cannot export; the logits are
+        # compared instead
         warnings.simplefilter("ignore")
-        whole = str(Path(folder) / "whole.onnx") if in_8_bits else str(file)
+        exported = Path(folder) / "whole.onnx" if in_8_bits else file
         torch.onnx.export(
             graph,
             (example,) * len(inputs),
-            whole,
+            str(exported),
             input_names=list(inputs),
-            output_names=outputs_of(model),
-            dynamic_axes={
-                name: {0: "batch"} if name == "logits" else {0: "batch", 1: "length"}
-                for name in [*inputs, *outputs_of(model)]
-            },
+            output_names=outputs,
+            dynamic_axes=dynamic_axes,
             dynamo=False,
         )
         if in_8_bits:
-            from onnxruntime.quantization import QuantType, quantize_dynamic
-            from onnxruntime.quantization.shape_inference import quant_pre_process
+            _quantise(str(exported), str(file))
 
-            quant_pre_process(whole, f"{whole}.prepared", skip_symbolic_shape=True)
-            # Gather reads the embeddings, which are most of a small model's weights
-            layers = {"op_types_to_quantize": ["MatMul", "Gemm", "Gather"], "per_channel": True}
-            # without VNNI two products are summed in 16 bits, which weights of 8 bits overflow and those of 7 do not
-            layers["reduce_range"] = not sums_8_bits_exactly()
-            quantize_dynamic(f"{whole}.prepared", str(file), weight_type=QuantType.QInt8, **layers)
+
+def _quantise(exported: str, file: str) -> None:
+    """Write an ONNX file again with weights of 8 bits."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    prepared = f"{exported}.prepared"
+    quant_pre_process(exported, prepared, skip_symbolic_shape=True)
+    quantize_dynamic(
+        prepared,
+        file,
+        weight_type=QuantType.QInt8,
+        # Gather reads the embeddings, which are most of a small model's weights
+        op_types_to_quantize=["MatMul", "Gemm", "Gather"],
+        per_channel=True,
+        # without VNNI two products are summed in 16 bits, which weights of 8 bits overflow and
+        # those of 7 do not
+        reduce_range=not sums_8_bits_exactly(),
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ import torch
 from bench.errors import one_line
 from bench.measure.backends import INPUTS, INT8, ONNX, opened, runner, write_onnx
 from bench.measure.latency import Load, stopwatch, warm_up
-from bench.record.speed_sessions import OWN_RUNTIME, Conditions, Timing
+from bench.measure.memory import footprint, footprint_of_file
+from bench.record.speed_sessions import OWN_RUNTIME, Conditions, Footprint, Timing
 
 TORCH = "sdpa"
 FEWEST_ROUNDS = 20
@@ -57,6 +57,7 @@ def time_served(
     batch: int,
     threads: Sequence[int],
     rounds: int,
+    folder: Path,
     on_round: Callable[[int, int], Any] = lambda done, total: None,
 ) -> list[Timing]:
     """Time all models on all their backends on the CPU, in turns, once for each number of threads.
@@ -68,6 +69,7 @@ def time_served(
         others: row -> what answers without a backend of ours; timed with one thread.
         load: batches of token ids and masks [B, L], all of ``batch`` examples.
         rounds: how often each is timed with each number of threads; fewer on a busy machine.
+        folder: for the ONNX files, by the names of :func:`onnx_file`.
 
     Returns:
         The timings of torch first, with the first number of threads.
@@ -75,28 +77,49 @@ def time_served(
     # threads are a setting of the process, put back at the end
     usual = torch.get_num_threads()
     timings: list[Timing] = []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            for number, count in enumerate(threads):
-                torch.set_num_threads(count)
-                conditions = partial(
-                    Conditions, device="cpu", dtype="fp32", batch=batch, length=load.name
-                )
+    try:
+        for number, count in enumerate(threads):
+            torch.set_num_threads(count)
+            conditions = partial(
+                Conditions, device="cpu", dtype="fp32", batch=batch, length=load.name
+            )
 
-                # all models on all backends, and with the first number what has its own runtime
-                ready = _ready(models, load, Path(folder), partial(conditions, threads=count))
-                if number == 0:
-                    own = conditions(backend=OWN_RUNTIME, threads=1)
-                    ready += [
-                        _Timed(Timing(system=row, conditions=own), others[row]) for row in others
-                    ]
-                for done in _in_turns(ready, len(load.batches), rounds):
-                    on_round(number * rounds + done, len(threads) * rounds)
-                timings += [each.timing for each in ready]
-        finally:
-            torch.set_num_threads(usual)
+            # all models on all backends, and with the first number what has its own runtime
+            ready = _ready(models, load, folder, partial(conditions, threads=count))
+            if number == 0:
+                own = conditions(backend=OWN_RUNTIME, threads=1)
+                ready += [_Timed(Timing(system=row, conditions=own), others[row]) for row in others]
+            for done in _in_turns(ready, len(load.batches), rounds):
+                on_round(number * rounds + done, len(threads) * rounds)
+            timings += [each.timing for each in ready]
+    finally:
+        torch.set_num_threads(usual)
     places = (TORCH, ONNX, INT8, OWN_RUNTIME)
     return sorted(timings, key=lambda timing: places.index(timing.conditions.backend))
+
+
+def footprints(
+    models: Sequence[Served], folder: Path, on_model: Callable[[int, int], Any]
+) -> list[Footprint]:
+    """Peak memory of each model in torch, and in ONNX Runtime with each file that was written.
+
+    Args:
+        folder: that :func:`time_served` wrote files to.
+    """
+    found = []
+    for number, served in enumerate(models):
+        found.append(footprint(served.row, served.model, "cpu"))
+        for backend in served.backends:
+            file = onnx_file(folder, number, backend)
+            if file.exists():
+                found.append(footprint_of_file(served.row, file, backend))
+        on_model(number + 1, len(models))
+    return found
+
+
+def onnx_file(folder: Path, number: int, backend: str) -> Path:
+    """The file of the model of this number for a backend of ONNX."""
+    return folder / f"{number}-{backend}.onnx"
 
 
 def _ready(
@@ -107,7 +130,7 @@ def _ready(
     for number, served in enumerate(models):
         for backend in served.backends:
             timing = Timing(system=served.row, conditions=conditions(backend=backend))
-            file = folder / f"{number}-{backend}.onnx"
+            file = onnx_file(folder, number, backend)
             try:
                 run = _opened(served.model, backend, file, timing.conditions.threads)
             except Exception as error:  # exporters and runtimes have errors of their own kinds

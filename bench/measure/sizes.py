@@ -28,28 +28,37 @@ def sizes(model: Any, length: int = LENGTH) -> Sizes:
     shapes = tuple((name, tuple(p.shape)) for name, p in model.named_parameters())
     key = (type(model), model.config.to_json_string(), shapes, length)
     if key not in _known:
-        parameters = count(model)
-        stored = model.stored() if isinstance(model, PackedModel) else {}
         kernel = model.config._attn_implementation
         model.set_attn_implementation("eager")
         try:
             counted = macs(model, length)
         finally:
             model.set_attn_implementation(kernel)
-        _known[key] = Sizes(
-            parameters=parameters.total,
-            active_parameters=parameters.active if parameters.active != parameters.total else None,
-            embedding=parameters.embedding,
-            pooler_and_head=parameters.pooler_and_head,
-            macs=counted,
-            macs_closed_form=cost(model).of_length(length),
-            sequence_length=length,
-            batch=1,
-            attention="eager",
-            counter="fvcore",
-            file_bytes=sum(tensor.nbytes for tensor in stored.values()) or None,
-        )
+        by_formula = sizes_by_formula(model, length)
+        _known[key] = by_formula.model_copy(update={"macs": counted, "counter": "fvcore"})
     return _known[key]
+
+
+def sizes_by_formula(model: Any, length: int = LENGTH) -> Sizes:
+    """As :func:`sizes`, with MACs by their formula: nothing is run, so that the model may be on the
+    device ``meta``."""
+    length = min(length, model.config.max_position_embeddings)
+    parameters = count(model)
+    stored = model.stored() if isinstance(model, PackedModel) else {}
+    multiplied = cost(model).of_length(length)
+    return Sizes(
+        parameters=parameters.total,
+        active_parameters=parameters.active if parameters.active != parameters.total else None,
+        embedding=parameters.embedding,
+        pooler_and_head=parameters.pooler_and_head,
+        macs=multiplied,
+        macs_closed_form=multiplied,
+        sequence_length=length,
+        batch=1,
+        attention="eager",
+        counter="formula",
+        file_bytes=sum(tensor.nbytes for tensor in stored.values()) or None,
+    )
 
 
 def counts(model: Any, length: int) -> dict[str, dict[str, int]]:

@@ -1,54 +1,38 @@
-"""The optimisers and the schedules of the learning rate that a recipe can name. Torch is imported only where one is built.
+"""Build the optimiser of a recipe, and the schedule of its learning rate.
 
-What all of them share is the loop's: it clips the gradient's norm, and sets the learning rate of each group before each step
-(the recipe's rate x its schedule x the stage's ``lr_scale`` x the group's ``factor``). Weight decay is AdamW's, apart from the
-gradient (Loshchilov & Hutter 2019): p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
-(bench/optimizers/lamb.py).
+Torch is imported only where one is built. Which optimisers a recipe can name:
+:mod:`bench.record.optimizers`.
+
+The loop does what all of them share: it clips the gradient's norm, and sets the learning rate of
+each group before each step (the recipe's rate x its schedule x the stage's ``lr_scale`` x the
+group's ``factor``). Weight decay is AdamW's, apart from the gradient (Loshchilov & Hutter 2019):
+p <- p - rate * decay * p. LAMB's alone is a part of its step and is scaled with it
+(bench/optimizers/lamb.py). Torch is imported only where an optimiser is built.
 How to add an optimiser: docs/extend.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import Recipe
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 Groups = list[dict[str, Any]]
-"""Parameters that are moved alike: ``params``, their ``weight_decay``, the ``factor`` on their learning rate, and whether they
-are ``plain``: biases and parts of LayerNorms, which have no decay."""
+"""Parameters that are moved alike, as PyTorch has them.
+
+They are ``params``, with their ``weight_decay``, the ``factor`` on their learning rate, and whether
+they are ``plain``: biases and parts of LayerNorms, which have no decay.
+"""
 DECAY = "decay"
 """Key of a group: its weight decay, where the optimiser's own is not AdamW's."""
 
 
 Schedule = Literal["linear", "constant"]
-
-
-@dataclass(frozen=True)
-class OptimizerKind:
-    """One optimiser.
-
-    Attributes:
-        place: of its class, ``module:Class``. Its state may hold tensors alone, because a training that breaks off keeps it as
-            safetensors.
-        source: who published it, and what is fixed here.
-        fixed: what its class is given besides the recipe's numbers.
-        eps: its published epsilon, which it has unless the recipe names one; None where it reads none.
-        betas: whether it reads the recipe's.
-        decays: whether its own weight decay is apart from the gradient; else AdamW's is put before each of its steps.
-    """
-
-    place: str
-    source: str
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    eps: float | None = None
-    betas: bool = False
-    decays: bool = False
 
 
 def refusal(recipe: Recipe) -> str:
@@ -77,11 +61,13 @@ def built(groups: Groups, recipe: Recipe) -> Optimizer:
     """
     kind = OPTIMIZERS[recipe.optimizer]
     module, _, name = kind.place.partition(":")
+    # of the recipe's numbers those that the class reads
     numbers: dict[str, Any] = {"lr": recipe.learning_rate, **kind.fixed}
     if kind.betas:
         numbers["betas"] = recipe.betas
     if kind.eps is not None:
         numbers["eps"] = kind.eps if recipe.eps is None else recipe.eps
+    # the decay of one that would add it to the gradient is done beside it
     if not kind.decays:
         groups = [{**group, DECAY: group["weight_decay"], "weight_decay": 0.0} for group in groups]
     optimizer: Optimizer = getattr(import_module(module), name)(groups, **numbers)
@@ -102,8 +88,10 @@ def _decay(optimizer: Optimizer, *_: Any) -> None:
 
 
 def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
-    """What the learning rate is multiplied with. ``linear``: it rises to 1 during the warm-up, then falls to 0; ``constant``: no
-    warm-up, no decay.
+    """The factor on the learning rate at a step.
+
+    ``linear``: it rises to 1 during the warm-up, then falls to 0; ``constant``: no warm-up, no
+    decay.
 
     Args:
         warmup: share of the steps during which the rate rises.
@@ -118,42 +106,7 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         )
     if schedule == "constant":
         return 1.0
-    warm = max(1, round(warmup * steps))
-    return (step + 1) / warm if step < warm else max(0.0, (steps - step) / max(1, steps - warm))
-
-
-OPTIMIZERS: Mapping[str, OptimizerKind] = {
-    "adamw": OptimizerKind(
-        "torch.optim:AdamW",
-        "Loshchilov & Hutter 2019",
-        {"fused": True},
-        eps=1e-8,
-        betas=True,
-        decays=True,
-    ),
-    "adamax": OptimizerKind(
-        "torch.optim:Adamax", "Kingma & Ba 2015, section 7.1", eps=1e-8, betas=True
-    ),
-    "adadelta": OptimizerKind(
-        "torch.optim:Adadelta", "Zeiler 2012, rho 0.95", {"rho": 0.95}, eps=1e-6
-    ),
-    "sgd": OptimizerKind("torch.optim:SGD", "momentum 0.9", {"momentum": 0.9}),
-    "adafactor": OptimizerKind(
-        "torch.optim:Adafactor", "Shazeer & Stern 2018, without momentum", decays=True
-    ),
-    "lamb": OptimizerKind(
-        "bench.optimizers.lamb:Lamb",
-        "You et al. 2020, algorithm 2",
-        eps=1e-6,
-        betas=True,
-        decays=True,
-    ),
-    "bertadam": OptimizerKind(
-        "bench.optimizers.bert_adam:BertAdam",
-        "Devlin et al. 2019, without bias correction, each gradient cut to norm 1",
-        eps=1e-6,
-        betas=True,
-        decays=True,
-    ),
-}
-"""Name -> optimiser, in the order in which a reader is shown them."""
+    rising = max(1, round(warmup * steps))
+    if step < rising:
+        return (step + 1) / rising
+    return max(0.0, (steps - step) / max(1, steps - rising))

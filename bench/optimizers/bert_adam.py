@@ -1,4 +1,7 @@
-"""The Adam of BERT's published code (google-research/bert, optimization.py; BertAdam in PyTorch), as several methods' authors use it."""
+"""The Adam of BERT's published code, as several methods' authors use it.
+
+google-research/bert, optimization.py; BertAdam in PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import torch
 from torch.optim import Optimizer
 
 LARGEST_NORM = 1.0
-"""Of each parameter's gradient, by itself."""
+"""The largest norm of each parameter's gradient, by itself."""
 
 
 class BertAdam(Optimizer):
-    """m and v are Adam's means of the gradient and of its square, not corrected for their bias; p <- p - rate * (m / (sqrt(v) + eps)
-    + decay * p). Each parameter's gradient is first cut to a norm of 1, as in PyTorch's BertAdam.
+    """p <- p - rate * (m / (sqrt(v) + eps) + decay * p).
+
+    m and v are Adam's means of the gradient and of its square, not corrected for their bias. Each
+    parameter's gradient is first cut to a norm of 1, as in PyTorch's BertAdam.
     """
 
     def __init__(
@@ -29,12 +34,12 @@ class BertAdam(Optimizer):
             for parameter in (p for p in group["params"] if p.grad is not None):
                 state = self.state[parameter]
                 if not state:
-                    state["mean"], state["square"] = (
-                        torch.zeros_like(parameter),
-                        torch.zeros_like(parameter),
-                    )
+                    state["mean"] = torch.zeros_like(parameter)
+                    state["square"] = torch.zeros_like(parameter)
+                # the gradient, cut
                 norm = torch.linalg.vector_norm(parameter.grad)
                 gradient = parameter.grad * (LARGEST_NORM / (norm + 1e-6)).clamp(max=1.0)
+                # its means, and the step
                 mean = state["mean"].mul_(first).add_(gradient, alpha=1 - first)
                 square = state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
                 update = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * parameter

@@ -1,4 +1,7 @@
-"""LAMB (You et al. 2020, arXiv 1904.00962, algorithm 2): Adam's step, scaled in each matrix to the size of its weights."""
+"""LAMB (You et al. 2020, arXiv 1904.00962, algorithm 2).
+
+It is Adam's step, scaled in each matrix to the size of its weights.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from torch.optim import Optimizer
 
 
 class Lamb(Optimizer):
-    """u = m / (sqrt(v) + eps) + decay * p; p <- p - rate * |p| / |u| * u, with Euclidean norms over the whole parameter.
+    """u = m / (sqrt(v) + eps) + decay * p; p <- p - rate * |p| / |u| * u.
 
-    m and v are Adam's means of the gradient and of its square, corrected for their bias as in the paper. The ratio of the norms is
-    1 where one of them is 0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
+    Norms are Euclidean, over the whole parameter. m and v are Adam's means of the gradient and of
+    its square, corrected for their bias as in the paper. The ratio of the norms is 1 where one of
+    them is 0, and in ``plain`` groups (biases and LayerNorms), as in the authors' code for BERT.
     """
 
     def __init__(
@@ -32,27 +36,32 @@ class Lamb(Optimizer):
                     self._move(parameter, group)
 
     def _move(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        """Move one parameter by its gradient."""
         state = self.state[parameter]
+        gradient = parameter.grad
+        first, second = group["betas"]
         if not state:
             state["step"] = torch.tensor(0.0)
-            state["mean"], state["square"] = (
-                torch.zeros_like(parameter),
-                torch.zeros_like(parameter),
-            )
+            state["mean"] = torch.zeros_like(parameter)
+            state["square"] = torch.zeros_like(parameter)
         state["step"] += 1
-        (first, second), steps = group["betas"], float(state["step"])
-        mean = state["mean"].mul_(first).add_(parameter.grad, alpha=1 - first)
-        square = (
-            state["square"].mul_(second).addcmul_(parameter.grad, parameter.grad, value=1 - second)
-        )
-        update = (mean / (1 - first**steps)) / (
-            (square / (1 - second**steps)).sqrt() + group["eps"]
-        )
+        steps = float(state["step"])
+
+        # Adam's means, corrected for their bias
+        mean = state["mean"].mul_(first).add_(gradient, alpha=1 - first)
+        square = state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        unbiased_mean = mean / (1 - first**steps)
+        unbiased_square = square / (1 - second**steps)
+
+        # the step, with weight decay in it, as large as the parameter
+        update = unbiased_mean / (unbiased_square.sqrt() + group["eps"])
         update += group["weight_decay"] * parameter
-        parameter -= group["lr"] * (1.0 if group["plain"] else _ratio(parameter, update)) * update
+        ratio = 1.0 if group["plain"] else _ratio(parameter, update)
+        parameter -= group["lr"] * ratio * update
 
 
 def _ratio(parameter: Tensor, update: Tensor) -> Tensor:
     """|p| / |u|, a scalar; 1 where one of them is 0."""
-    size, step = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(update)
+    size = torch.linalg.vector_norm(parameter)
+    step = torch.linalg.vector_norm(update)
     return torch.where((size > 0) & (step > 0), size / step, 1.0)

@@ -20,7 +20,6 @@ from bench.data.corpus import read_corpus
 from bench.errors import InputError
 from bench.optimizers import refusal
 from bench.plan.plan import ArtefactPlan, TaskPlan, Text
-from bench.plan.request import FAST, Request
 from bench.record.cell import NumericIdentity
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import (
@@ -31,6 +30,8 @@ from bench.record.recipe import (
     optimizers_of_stages,
     without_epochs,
 )
+from bench.request import Request
+from bench.request.choices import FAST
 
 if TYPE_CHECKING:
     from pathlib import Path

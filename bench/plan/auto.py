@@ -11,10 +11,12 @@ from typing import Any
 
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
-from bench.plan.request import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE, Request
+from bench.request import Request
+from bench.request.choices import AUTO, EMBEDDED, HUB, HUB_TEACHER, SAMPLE
 
+REAL = {"data": HUB, "teacher": HUB_TEACHER}
 OFFLINE = {"data": SAMPLE, "teacher": EMBEDDED}
-"""Field of a request -> what ``auto`` means where the hub is not within reach."""
+"""Field of a request -> what ``auto`` means where the hub is within reach, and where it is not."""
 FEWER_ROWS = 200
 FEWER_TOKENS = 40_000
 """Training examples of a task, and tokens of text, of generated data that nobody asked for: a first
@@ -46,8 +48,7 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
     # where every task is a file, the data decide alone what is read where its texts are too short
     if request.data == AUTO and all(map(is_own, typed_tasks(request.tasks))):
         request = replace(request, data=HUB if is_real else SAMPLE)
-    real = {"data": HUB, "teacher": HUB_TEACHER}
-    open_fields = [name for name in real if getattr(request, name) == AUTO]
+    open_fields = [name for name in REAL if getattr(request, name) == AUTO]
     if not open_fields:
         return request
     if os.environ.get("CI"):
@@ -56,14 +57,24 @@ def without_auto(request: Request, brought: Sequence[str] = ()) -> Request:
             "--teacher embedded"
         )
     if is_real:
-        return replace(request, **_of_fields(real, open_fields))
+        return replace(request, **_of_fields(REAL, open_fields))
 
     # else the offline pair, and why
     why = _why_offline(request, accelerator)
     if request.data == AUTO:
         _refuse_generated_data(request, brought, why)
+    return _with_offline_pair(request, open_fields, why)
+
+
+def _with_offline_pair(request: Request, open_fields: Sequence[str], why: str) -> Request:
+    """The request with the offline pair in the place of ``auto``, and a note that says it.
+
+    Args:
+        open_fields: those that are ``auto``.
+        why: ``auto`` does not choose the real ones.
+    """
     chosen = " and ".join(f"{name} {OFFLINE[name]}" for name in open_fields)
-    options = " ".join(f"--{name} {real[name]}" for name in open_fields)
+    options = " ".join(f"--{name} {REAL[name]}" for name in open_fields)
     note = f"{why}, so auto chose {chosen}. For the real thing type {options}"
     request = replace(request, **_of_fields(OFFLINE, open_fields))
     if "data" in open_fields:

@@ -37,16 +37,18 @@ from bench.plan.plan import (
     TaskPlan,
     with_parts,
 )
-from bench.plan.request import AUTO, FAST, SAMPLE, TF32, Request
 from bench.plan.spelling import MethodRow, TypedRows, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.stored_cells import StoredCells, rescoring_notes, set_aside_notes
 from bench.plan.student_cells import check_row, student_cells
 from bench.plan.tasks import TasksOfSeeds, augment, plan_tasks, with_encoder
 from bench.plan.training_texts import training_texts
-from bench.record.cell import PLUS_INT8, TEACHER, VARIED_TEACHER, NumericIdentity, Varied
+from bench.record.cell import PLUS_INT8, TEACHER, NumericIdentity, Varied
 from bench.record.code import STALE, made_by, state_of
 from bench.record.store import Store
+from bench.record.varied import VARIED_TEACHER
+from bench.request import Request
+from bench.request.choices import AUTO, FAST, SAMPLE, TF32
 from bench.stats.own_metrics import load_metrics
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from bench.plan.plan import (
     Step,
     TaskPlan,
 )
-from bench.plan.request import SLURM, SLURM_JOBS
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of
@@ -34,12 +33,13 @@ from bench.plan.tasks import setup_of
 from bench.plan.training_texts import TrainingTexts
 from bench.record.cell import PREDICTIONS
 from bench.record.recipe import PAPER, Recipe
+from bench.request.choices import SLURM, SLURM_JOBS
 
 if TYPE_CHECKING:
     from bench.data.corpus import Corpus
     from bench.plan.plan import ArtefactPlan, Planned
-    from bench.plan.request import Request
     from bench.plan.untrained import Counted
+    from bench.request import Request
 
 EFFICIENCY = 0.6
 """The part of the matrix-multiplication rate that whole training steps reach, as seen in fp32.
@@ -101,15 +101,20 @@ WINDOWS = 8
 
 
 @lru_cache
-def flops_per_second(threads: int) -> float:
-    """The rate of fp32 matrix products of BERT's shapes on this CPU, in FLOPs a second.
+def flops_per_second(threads: int, precision: str = "fp32") -> float:
+    """The rate of matrix products of BERT's shapes on this CPU, in FLOPs a second.
 
-    It is the best of some short windows, as others may be at work.
+    It is the best of some short windows, as others may be at work. Some CPUs have instructions for
+    bf16, and others are slower in it than in fp32.
     """
     import torch
     from torch.utils.benchmark import Timer
 
-    matrices = {"a": torch.randn(512, 384), "b": torch.randn(1536, 384)}
+    number = torch.bfloat16 if precision == "bf16" else torch.float32
+    matrices = {
+        "a": torch.randn(512, 384, dtype=number),
+        "b": torch.randn(1536, 384, dtype=number),
+    }
     timer = Timer("a @ b.t()", globals=matrices, num_threads=threads)
     return float(2 * 512 * 384 * 1536 / min(timer.timeit(4).mean for _ in range(WINDOWS)))
 
@@ -188,7 +193,7 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
             device = str(torch.accelerator.current_accelerator())
         rate, start = rates_of_card(device, request.precision)
     else:
-        rate = flops_per_second(request.threads)
+        rate = flops_per_second(request.threads, request.precision)
         start = 0.0
     reached = EFFICIENCY if request.precision == "fp32" else EFFICIENCY / 2
     return flops / (reached * rate), started * start

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from bench.data.own_tasks import expand
 from bench.errors import InputError, unknown
-from bench.plan.request import NUMBERS
 from bench.plan.spelling import ALL, MethodRow, StageNumbers, parse_methods, parse_one
 from bench.record.cell import FINISHED, TEACHER, split_row
+from bench.request.choices import NUMBERS
 from bench.typed_files import TypedFile, checked
 from bench.user_files import comma_separated, toml_of
 

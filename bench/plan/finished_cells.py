@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from bench.data.checkpoints import Checkpoint, hash_of_tokenizer
 from bench.errors import InputError
 from bench.plan.plan import TaskPlan
-from bench.plan.request import Request
 from bench.plan.tasks import mean_tokens
 from bench.record.cell import CHECKPOINT, PREDICTIONS, Cell
 from bench.record.keys import digest
+from bench.request import Request
 
 if TYPE_CHECKING:
     from bench.data.predictions import Predictions

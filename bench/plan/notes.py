@@ -12,8 +12,8 @@ from bench.data.own_tasks import files_line
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import Planned, TaskPlan
-from bench.plan.request import SAMPLE
 from bench.plan.tasks import share_cut
+from bench.request.choices import SAMPLE
 
 if TYPE_CHECKING:
     from bench.stats.metrics.metric import Metric
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OUTLINE = "{} is a configuration without weights and tokenizer here: no record can be looked for"
 MANY_CUT = 0.1
 """The share of texts that are cut from which on a plan speaks of it."""
-SEEN_BY_EMBEDDED = ("mnli", "qqp")
+SEEN_BY_SENTENCE_ENCODERS = ("mnli", "qqp")
 """Tasks whose texts the embedded teacher has seen."""
 
 
@@ -42,7 +42,7 @@ def data_notes(tasks: Sequence[TaskPlan], own_metrics: Sequence[Metric]) -> list
     # the embedded teacher saw texts of two tasks
     teachers = set()
     for task in tasks:
-        if task.task.name in SEEN_BY_EMBEDDED and not task.source.slug.startswith(SAMPLE):
+        if task.task.name in SEEN_BY_SENTENCE_ENCODERS and not task.source.slug.startswith(SAMPLE):
             teachers.add(task.checkpoint.note)
     notes += sorted(note for note in teachers if note)
 

@@ -2,9 +2,9 @@
 it in.
 
 All of it can be pickled: a step travels to whoever makes it, on this machine or another one, and
-nobody plans twice. It carries its tasks, the teacher's configuration and the objects of its methods. Texts
-and weights do not travel. They are read where they are needed, and texts are compared with the
-fingerprint that the plan has of them.
+nobody plans twice. It carries its tasks, the teacher's configuration and the objects of its
+methods. Texts and weights do not travel. They are read where they are needed, and texts are
+compared with the fingerprint that the plan has of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.cache import Slot
 from bench.errors import InputError
-from bench.plan.request import Request
 from bench.plan.spelling import MethodRow, parse_rows
 from bench.progress import duration
 from bench.record.cell import (
@@ -31,6 +30,7 @@ from bench.record.code import ARTEFACT, AUGMENTATION, TEACHER, digest_of, studen
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import Recipe
 from bench.record.task_facts import shown_task
+from bench.request import Request
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -138,7 +138,7 @@ class TaskPlan:
         split = self.source.load(self.task, wanted)
         if name == "train":
             fingerprint = planned.train
-            split = split.limited(planned.max_train_rows)
+            split = split.limited(planned.max_train_rows, self.task.draws_by_class)
             if self.scale is not None:
                 split = self.scale.of_split(split)
         else:
@@ -488,8 +488,8 @@ class Cost:
 def wall_seconds(
     steps: Iterable[Step], seconds: Mapping[str, float], jobs: int, slowed: Mapping[int, float]
 ) -> float:
-    """How long steps take from begin to end, if each job that is free begins the first one that waits
-    for nothing.
+    """How long steps take from begin to end, if each job that is free begins the first one that
+    waits for nothing.
 
     Args:
         seconds: key of a step -> what it takes by itself; a step without them is made already.
@@ -549,6 +549,8 @@ class Plan:
     slowed: dict[int, float] = field(default_factory=dict)
     """so many jobs at a time -> how many times longer each of their steps takes, because they
     share an accelerator"""
+    afterwards: dict[str, float] = field(default_factory=dict)
+    """what a caller does when all this is made -> its seconds, which the estimate has too"""
     wanted: frozenset[str] = frozenset()
     """keys of the steps whose folders are wanted for themselves, and not for a cell to do"""
 
@@ -580,8 +582,8 @@ class Plan:
 
     @property
     def work_seconds(self) -> float:
-        """Seconds of all steps together; of several at a time more than from begin to end."""
-        return sum(cost.seconds for cost in self.costs.values())
+        """Seconds of all work together; of several steps at a time more than from begin to end."""
+        return sum(cost.seconds for cost in self.costs.values()) + sum(self.afterwards.values())
 
     def memory_of(self, step: Step) -> int:
         """Bytes of the process that makes a step, or a part of one."""
@@ -595,9 +597,10 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Seconds from begin to end, if each free job begins the first step that waits for
-        nothing."""
+        nothing, and what is done afterwards is done in this process."""
         seconds = {key: cost.seconds for key, cost in self.costs.items()}
-        return wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
+        steps = wall_seconds(self.todo_steps, seconds, self.request.jobs, self.slowed)
+        return steps + sum(self.afterwards.values())
 
     @property
     def disk_bytes(self) -> int:

@@ -8,10 +8,13 @@ from dataclasses import replace
 from bench.data.columns import described
 from bench.plan.estimate import passes_of, seconds_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, ArtefactPlan, Plan, Planned, TaskPlan
-from bench.plan.request import AUTO, TF32
 from bench.progress import duration
-from bench.record.cell import PLUS_INT8, VARIED_TEACHER
+from bench.record.cell import PLUS_INT8
+from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
+from bench.record.task_facts import SAMPLE, data_facts
+from bench.record.varied import VARIED_TEACHER
+from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
 """Lines that say what takes the time; of more the shortest are summed."""
@@ -45,28 +48,34 @@ def describe(plan: Plan) -> str:
         lines = [f"plan: {len(plan.cells)} cells: {states}"]
 
     # what is read, and how it is trained
-    lines.append(f"  data: {', '.join(dict.fromkeys(task.data.name for task in plan.tasks))}")
+    lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
-    teachers = dict.fromkeys(f"{task.teacher.name}, {task.teacher.origin}" for task in plan.tasks)
+    teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
     seeds = "and seed" if VARIED_TEACHER in plan.request.vary else "for all seeds"
     lines.append(f"  teacher: {', '.join(teachers)}; one for each task {seeds}")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")
 
-    # what is shared, and the cells of each task
+    # what is shared, and the cells
     lines += [f"  {artefact}" for artefact in _artefacts(plan)]
     lines += _outputs(plan)
     if plan.cells:
-        lines += [_cells(plan, task) for task in plan.tasks]
+        lines += _cells(plan)
 
     # what a reader should know, time and disk
     lines += [f"  note: {note}" for note in plan.notes]
     if plan.other_code:
         lines.append(f"  code: {plan.other_code}")
-    if plan.todo_steps:
+    if plan.todo_steps or plan.afterwards:
         lines += _estimate(plan)
     return "\n".join(lines)
+
+
+def _data(task: TaskPlan) -> str:
+    """What the examples of a task are called; of generated ones also that they are no benchmark."""
+    is_generated = data_facts(task.data.slug).source == SAMPLE
+    return task.data.name + (" (generated sentences, not GLUE)" if is_generated else "")
 
 
 def _recipe(plan: Plan) -> str:
@@ -86,6 +95,15 @@ def _recipe(plan: Plan) -> str:
     return f"{', '.join([request.recipe, *optimizers, request.precision])}, {threads}"
 
 
+def _teacher_said(task: TaskPlan) -> str:
+    """The teacher of a task: its name, the hub's name where its weights are known, its origin."""
+    said = task.teacher.name
+    base = task.teacher.base
+    if base in PUBLIC_WEIGHTS:
+        said += f" ({PUBLIC_WEIGHTS[base]}; weights {base[:12]})"
+    return f"{said}, {task.teacher.origin}"
+
+
 def _outputs(plan: Plan) -> list[str]:
     """A line on the teachers' outputs that are kept in files, where some are."""
     outputs = [task.outputs for task in plan.tasks if task.outputs is not None]
@@ -100,7 +118,19 @@ def _outputs(plan: Plan) -> list[str]:
     ]
 
 
-def _cells(plan: Plan, task: TaskPlan) -> str:
+def _cells(plan: Plan) -> list[str]:
+    """The rows that are to do, and the tasks that they are to do on; the same rows stand once."""
+    tasks: dict[str, list[str]] = {}
+    for task in plan.tasks:
+        named = f"{task.shown} ({task.data.rows['train']:,} examples)"
+        tasks.setdefault(_rows_to_do(plan, task), []).append(named)
+    lines = []
+    for rows, names in tasks.items():
+        lines += [f"  rows: {rows}", f"    on {', '.join(names)}"]
+    return lines
+
+
+def _rows_to_do(plan: Plan, task: TaskPlan) -> str:
     """The rows that are to do on a task, and how many share a pass of its teacher."""
     names: dict[str, None] = {}
     for planned in plan.cells_of(task.name):
@@ -112,8 +142,7 @@ def _cells(plan: Plan, task: TaskPlan) -> str:
         if step.kind == STUDENTS_STEP and step.task == task.name:
             taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
     sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
-    todo = ", ".join(names) or "nothing to do"
-    return f"  {task.shown:11} {task.data.rows['train']:>7,} examples: {todo}{sharing}"
+    return (", ".join(names) or "nothing to do") + sharing
 
 
 def _estimate(plan: Plan) -> list[str]:
@@ -177,14 +206,15 @@ def _artefact_state(plan: Plan, entry: ArtefactPlan) -> str:
 
 
 def parts_of(plan: Plan) -> dict[str, float]:
-    """Seconds of each part of the work: cells by their task, everything else by its title."""
+    """Seconds of each part of the work: cells by their task, everything else by its title, and what
+    a caller does afterwards."""
     taken: Counter[str] = Counter()
     for step in plan.todo_steps:
         what = step.title
         if step.slot is None:
             what = f"cells of {'+'.join(task.shown for task in step.tasks)}"
         taken[what] += plan.costs[step.key].seconds  # type: ignore[assignment]
-    return dict(taken)
+    return dict(taken) | plan.afterwards
 
 
 def shares(plan: Plan) -> list[str]:

@@ -14,9 +14,12 @@ from pydantic import Field, ValidationError, create_model
 
 import methods
 from bench.errors import InputError, nearest, unknown, what_to_install
-from bench.optimizers import OPTIMIZERS, Schedule
+from bench.optimizers import Schedule
 from bench.record.cell import CHECKPOINT, FINISHED, PLUS_INT8, TEACHER, split_row
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.stated import file_of
+from bench.request.choices import PACE
+from bench.request.text import as_typed
 from bench.typed_files import TypedFile
 from bench.user_files import comma_separated
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 PAGE = "docs/contract.md"
-PACE = "pace"
 TEACHER_TOO = TEACHER + PLUS_INT8
 MOST = 2**31
 """Above every whole number that a setting can mean."""
@@ -485,15 +487,6 @@ def spell(
         if setting not in default or value != default[setting]:
             changed.append(f"{setting}={as_typed(value)}")
     return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
-
-
-def as_typed(value: Any) -> str:
-    """A setting's value as it is typed in a row; reading it back gives the same value."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and float(short := f"{value:g}") == value:
-        return short
-    return str(value)
 
 
 def convert(name: str, text: str, hint: Any) -> Any:

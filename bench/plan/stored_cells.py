@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
 from bench.plan.plan import ArtefactPlan, Planned, TaskPlan, spelling_of_row
-from bench.plan.request import Request
 from bench.plan.spelling import MethodRow
 from bench.plan.student_cells import StudentCell
 from bench.record.cell import IN_8_BITS, TEACHER, Cell
@@ -17,6 +16,7 @@ from bench.record.code import STALE, state_of_record
 from bench.record.rescored import metrics_of
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
+from bench.request import Request
 
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint

@@ -11,22 +11,16 @@ from bench.errors import CellError, InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.outputs import row_taps
 from bench.plan.plan import ArtefactPlan, TaskPlan
-from bench.plan.request import EPOCH_RULES, FAST, Request
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import MethodRow
 from bench.plan.tasks import TasksOfSeeds, setup_of
-from bench.record.cell import (
-    VARIED_START,
-    VARIED_TEACHER,
-    Cell,
-    Partner,
-    Selection,
-    Varied,
-    split_row,
-)
+from bench.record.cell import Cell, Partner, Selection, Varied, split_row
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages
 from bench.record.task_facts import label_suffixes
+from bench.record.varied import VARIED_START, VARIED_TEACHER
+from bench.request import Request
+from bench.request.choices import EPOCH_RULES, FAST
 
 if TYPE_CHECKING:
     from methods.api import Stage

@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 from bench.data.checkpoints import hash_of_tokenizer, longest_input, sha256_of
 from bench.data.corpus import TOKENS_A_WORD
 from bench.data.tasks import EvaluationSet, Task
+from bench.data.word_vectors import head_of
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import TaskPlan
-from bench.plan.request import EPOCH_RULES, Request, recipe_of
-from bench.record.cell import VARIED_TEACHER, DataIdentity, NumericIdentity, TeacherIdentity
+from bench.record.cell import DataIdentity, NumericIdentity, TeacherIdentity
 from bench.record.keys import SCHEMA, digest
 from bench.record.recipe import TEACHER_LEARNING_RATES, WIDE, Recipe
+from bench.record.task_facts import Augmented, augmented_slug
+from bench.record.varied import VARIED_TEACHER
+from bench.request import Request, recipe_of
+from bench.request.choices import EPOCH_RULES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from bench.data.augmentation import Augmentation
     from bench.data.checkpoints import Checkpoint
     from bench.data.sources import DataSource
     from bench.data.table_files import Split
@@ -101,7 +106,7 @@ def _examples_of(task: Task, by_name: bool, request: Request) -> _Examples | Non
 
     # what students are trained on
     all_rows = source.load(task, "train")
-    train = all_rows.limited(request.max_train_rows)
+    train = all_rows.limited(request.max_train_rows, task.draws_by_class)
     limit = request.max_train_rows if len(train) < len(all_rows) else None
     scale = scale_of(task, train)
     if scale is not None:
@@ -186,7 +191,7 @@ def _planned(examples: _Examples, request: Request, numeric: NumericIdentity) ->
         revisions=examples.revisions | _revision(checkpoint),
         scale=examples.scale,
         accepts_suspect_teacher=request.accept_suspect_teacher,
-        augmentation=request.augmentation,
+        augmentation=_augmentation(request),
     )
     # a teacher that is fine-tuned here has the key of its folder
     if not checkpoint.finetuned and not task.writes:
@@ -196,6 +201,21 @@ def _planned(examples: _Examples, request: Request, numeric: NumericIdentity) ->
     plan.train = examples.train
     plan.evaluation = examples.evaluation
     return plan
+
+
+def _augmentation(request: Request) -> Augmentation | None:
+    """How training rows are multiplied; None where they are not.
+
+    Raises:
+        InputError: the word vectors cannot be read.
+    """
+    from bench.data.augmentation import Augmentation
+
+    if not request.augment:
+        return None
+    if request.word_vectors is not None:
+        head_of(request.word_vectors)
+    return Augmentation(request.augment, request.augment_times, vectors=request.word_vectors)
 
 
 def _revision(checkpoint: Checkpoint) -> dict[str, str]:
@@ -378,11 +398,13 @@ def augment(task: TaskPlan, planner: ArtefactPlanner) -> None:
     name = (
         f"{task.unaugmented_data.name}, augmented {augmentation.times} times by {augmentation.kind}"
     )
-    slug = f"{task.unaugmented_data.slug}-{augmentation.kind}-augmented-{augmentation.times}"
+    vectors = ""
     if augmentation.vectors is not None:
         identity["vectors"] = sha256_of(augmentation.vectors)
-        name += f" with {augmentation.vectors.name}"
-        slug += f"-with-{augmentation.vectors.name}"
+        vectors = augmentation.vectors.name
+        name += f" with {vectors}"
+    made = Augmented(augmentation.kind, augmentation.times, vectors)
+    slug = augmented_slug(task.unaugmented_data.slug, made)
     task.augmentation_identity = identity
     # students are trained on other data than the teacher
     augmented = {"name": name, "slug": slug, "train": digest(identity)}

@@ -20,7 +20,7 @@ from bench.record.recipe import START
 if TYPE_CHECKING:
     from bench.data.checkpoints import Checkpoint
     from bench.plan.plan import TaskPlan
-    from bench.plan.request import Request
+    from bench.request import Request
 
 MOST_PASSES = 3
 """How often the texts are read at most. The usual training of a student reads its examples in
@@ -70,12 +70,15 @@ class TrainingTexts(Corpus):
             budget: tokens that are read.
         """
         share = budget / (budget + MOST_PASSES * self.total)
+        several = ""
+        if len(self.tasks) > 1:
+            several = "; a run of other files together begins otherwise, and has other records"
         return (
             f"the pre-training reads the {len(self.documents):,} training texts of "
             f"{', '.join(self.tasks)}, without labels and without the texts that are scored: about "
             f"{self.total:,} tokens, {budget / self.total:.1f} times; that is {share:.0%} of the "
-            f"tokens that it and one student read in {MOST_PASSES} epochs. --corpus names another "
-            "text"
+            f"tokens that it and one student read in {MOST_PASSES} epochs{several}. --corpus names "
+            "another text"
         )
 
 

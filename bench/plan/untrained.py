@@ -14,7 +14,7 @@ from torch import nn
 
 from bench.data.checkpoints import Checkpoint, config_from_name
 from bench.errors import InputError
-from bench.measure.sizes import LENGTH, counts, sizes
+from bench.measure.sizes import LENGTH, counts, sizes, sizes_by_formula
 from bench.plan.plan import ArtefactPlan
 from bench.plan.spelling import MethodRow, drop_unusable, parse_methods
 from bench.record.cell import TEACHER
@@ -156,6 +156,17 @@ def graph_problem(row: MethodRow, checkpoint: Checkpoint) -> str:
     with shapes_only():
         deployed = untrained(row.method, checkpoint.config, LABELS, "meta")
     return next(filter(None, map(without_graph, deployed.values())), "")
+
+
+def planned_sizes(row: MethodRow | None, checkpoint: Checkpoint, num_labels: int) -> list[Sizes]:
+    """Sizes of a row's deployed models, one for each operating point, or of its teacher for None:
+    as a record has them, with FLOPs by their formula, before anything is trained."""
+    with shapes_only():
+        if row is None:
+            models = [teacher_model(checkpoint.config, num_labels, "meta")]
+        else:
+            models = list(untrained(row.method, checkpoint.config, num_labels, "meta").values())
+    return [sizes_by_formula(model) for model in models]
 
 
 def teacher_counts(checkpoint: Checkpoint) -> Counted:

@@ -1,4 +1,5 @@
-"""A cell: one question. Its training's key is the hash of what determines the weights; its record's key also covers what is scored."""
+"""A cell: one question. Its training's key is the hash of what determines the weights; its record's
+key also covers what is scored."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from bench.record.free_parts import Count, Positive, RecipeNumbers, check_settings, read_as
 from bench.record.keys import SCHEMA, digest
+from bench.record.varied import VARIED_TEACHER
 
 TEACHER = "teacher"
-"""The reserved name of the row of the teacher itself, which is scored and not trained as a student."""
+"""The reserved name of the row of the teacher itself, which is scored and not trained as a
+student."""
 CHECKPOINT = "checkpoint"
 """The reserved name of rows that are finished classifiers: ``checkpoint:FOLDER``."""
 PREDICTIONS = "predictions"
@@ -24,24 +27,19 @@ LINEAR_IN_8_BITS = "int8"
 are in fp32."""
 POINTS_IN_8_BITS = (IN_8_BITS, LINEAR_IN_8_BITS)
 LINEAR_ONLY = "8 bits in linear layers only"
-"""What is said of records at :data:`LINEAR_IN_8_BITS`."""
+"""The words for records at :data:`LINEAR_IN_8_BITS`."""
 PLUS_INT8 = "+int8"
-"""What stands behind a row in 8 bits as it is typed and printed: ``kd+int8``."""
+"""The ending of a row in 8 bits as it is typed and printed: ``kd+int8``."""
 ONNX_INT8 = "onnx-int8"
 """The backend that times a model in 8 bits, and the form in which it is exported."""
 
 
-VARIED_TEACHER = "teacher"
-VARIED_START = "start"
-VARIABLE = (VARIED_TEACHER, VARIED_START)
-"""What a run may draw anew with each seed of the students: the teacher of each task, and what
-students begin with where that is trained."""
-
-
 def split_row(row: str) -> tuple[str, list[str]]:
-    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``, ``[alpha=1]``.
+    """The method of a row as it is typed, and what stands behind it: ``kd:alpha=1`` -> ``kd``,
+    ``[alpha=1]``.
 
-    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name begins with a capital.
+    A class in a file of one's own is called by module and class, ``mine:Mine:layers=2``: its name
+    begins with a capital.
     """
     name, *parts = row.split(":")
     if parts and name not in FINISHED and parts[0][:1].isupper():
@@ -73,11 +71,13 @@ class DataIdentity(Frozen):
     rows: dict[str, Count]
     """examples of each split, for people"""
     task_file: str = ""
-    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in older records"""
+    """name of the file that says what a task of one's own is, for people; "" for GLUE's and in
+    older records"""
 
 
 class TeacherIdentity(Frozen):
-    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was made of them."""
+    """Which teacher. ``base`` is the hash of weights given from outside; ``key`` that of what was
+    made of them."""
 
     name: str
     base: str
@@ -109,7 +109,8 @@ TOO_FEW = "too few held-out examples to tell any difference"
 
 
 class Search(Frozen):
-    """How a row's settings were chosen: trials on training rows held back, with a teacher that has not seen them."""
+    """How a row's settings were chosen: trials on training rows held back, with a teacher that has
+    not seen them."""
 
     of: str
     """the row that was searched"""
@@ -157,7 +158,7 @@ class Search(Frozen):
 
 
 class Varied(Frozen):
-    """What was drawn anew with each seed of a row, besides its students.
+    """The things that were drawn anew with each seed of a row, besides its students.
 
     The keys of seed 0 say which seeds belong together: those of their own teachers and starts
     differ.
@@ -183,14 +184,17 @@ class Selection(Frozen):
         """For a reader of the row."""
         if self.rule == "dev":
             return (
-                "the epoch whose weights are shipped was chosen on the very rows that are scored: its score is too high by "
-                "what the choice gains"
+                "the epoch whose weights are shipped was chosen on the very rows that are scored: "
+                "its score is too high by what the choice gains"
             )
-        return "the epoch whose weights are shipped was chosen on the other half of the development rows"
+        return (
+            "the epoch whose weights are shipped was chosen on the other half of the development "
+            "rows"
+        )
 
 
 class NumericIdentity(Frozen):
-    """What changes the arithmetic without changing the question."""
+    """The conditions that change the arithmetic without changing the question."""
 
     precision: str = "fp32"
     attention: str = "packed"
@@ -198,10 +202,12 @@ class NumericIdentity(Frozen):
     device: str = "cpu"
     """kind of device: cpu, cuda, mps ..."""
     deterministic: bool = False
-    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU gives them anyway"""
+    """on an accelerator: whether only kernels were taken that give the same bits each time. A CPU
+    gives them anyway"""
 
     def identity(self) -> dict[str, Any]:
-        """As keys have it: without what is usual of device and kernels, so that keys made before they were known stay."""
+        """As keys have it: without what is usual of device and kernels, so that keys made before
+        they were known stay."""
         usual = {"device": "cpu", "deterministic": False}
         return {
             name: value
@@ -226,7 +232,8 @@ class Cell(Frozen):
     ablation_of: str | None = None
     """for a row ``w/o X``: the spelling of the full row; not part of the key"""
     tasks: tuple[str, ...]
-    """the one task that is scored, as a list of one name. Tasks that are learned together are in ``together``"""
+    """the one task that is scored, as a list of one name. Tasks that are learned together are in
+    ``together``"""
     data: DataIdentity
     """which examples: names for people, hashes of the content, numbers of examples"""
     teacher: TeacherIdentity
@@ -246,12 +253,14 @@ class Cell(Frozen):
     selection: Selection | None = None
     """how the scored epoch was chosen; None for the last"""
     search: Search | None = None
-    """the search that chose the settings; None without one. It is a part of ``key``, not of ``train_key``"""
+    """the search that chose the settings; None without one. It is a part of ``key``, not of
+    ``train_key``"""
     teacher_outputs: str = ""
-    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the teacher's forward pass ran in
-    every step"""
+    """``fp32`` or ``fp16`` where the student read its teacher's outputs from a file; "" where the
+    teacher's forward pass ran in every step"""
     kernels: str = ""
-    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for the usual kernels"""
+    """``fast`` if the training used faster kernels, whose results differ in the last digits; "" for
+    the usual kernels"""
     varied: Varied | None = None
     """what was drawn anew with the seed besides the student; None where one teacher and one start
     serve all seeds. It is a part of ``key``, not of ``train_key``"""
@@ -262,7 +271,8 @@ class Cell(Frozen):
 
     @property
     def row_limit(self) -> int | None:
-        """The limit of training rows that it takes to plan this cell again; of tasks learned together, for all of them."""
+        """The limit of training rows that it takes to plan this cell again; of tasks learned
+        together, for all of them."""
         limits = [partner.max_train_rows for partner in self.together] or [self.data.max_train_rows]
         return next((limit for limit in limits if limit), None)
 
@@ -276,7 +286,8 @@ def is_one_model(cell: Cell) -> bool:
 
 
 def training_identity(cell: Cell) -> dict[str, Any]:
-    """What determines the trained weights: plain values, of which :func:`train_key` is the hash."""
+    """The content of a training's key, which determines the trained weights: plain values, of which
+    :func:`train_key` is the hash."""
     learned: dict[str, Any] = {
         "tasks": cell.tasks,
         "data": cell.data.train,
@@ -307,9 +318,9 @@ def training_identity(cell: Cell) -> dict[str, Any]:
 
 
 def scoring_identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record is of besides its training: operating point and evaluation sets; of a student
-    of several tasks also which one is scored; of a row whose settings were searched for also the
-    search; and what was drawn anew with the seed."""
+    """The content of a record's key besides its training: operating point and evaluation sets; of a
+    student of several tasks also which one is scored; of a row whose settings were searched for
+    also the search; and what was drawn anew with the seed."""
     scored: dict[str, Any] = {"tasks": cell.tasks} if cell.together else {}
     if cell.search is not None:
         scored["search"] = cell.search.identity()

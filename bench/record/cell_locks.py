@@ -1,9 +1,11 @@
-"""Which process works on which cell of a results folder, so that two runs do not train one cell twice: one file lock a key.
+"""Which process works on which cell of a results folder, so that two runs do not train one cell
+twice: one file lock a key.
 
-<root>/.claims/<key>.lock   locked by the process that works on this cell; it stays there when it is free
+<root>/.claims/<key>.lock   locked by the process that works on this cell
 
-The system ends a lock with its process, also after ``kill -9``. Promised for the processes of one host: a network file system may hide
-one host's locks from another.
+The file stays there when it is free.
+The system ends a lock with its process, also after ``kill -9``. Promised for the processes of one
+host: a network file system may hide one host's locks from another.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ FOLDER = ".claims"
 
 
 class CellLocks:
-    """The locks of one process. A held one is an open file: take it when work begins, release it after the record is written."""
+    """The locks of one process. A held one is an open file: take it when work begins, release it
+    after the record is written."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / FOLDER

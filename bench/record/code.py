@@ -1,11 +1,15 @@
-"""Which code computes a result, and whether today's code is the same: one digest over the files that compute it. No torch.
+"""Which code computes a result, and whether today's code is the same: one digest over the files
+that compute it. No torch.
 
-A result names modules: the file of its method, of its metrics, of what makes a teacher ... Their files count, and so do those of
-:data:`HARNESS` and all files of ``methods/`` (or of the third party's package, or beside or below a third party's single file) that any
-of these import. Nothing is imported: files are parsed. Comments, docstrings and imports for types alone are left out; every other
-change of a file is other code. So a refactoring makes results "made by other code", which says no more than that.
+A result names modules: the file of its method, of its metrics, of what makes a teacher ... Their
+files count, and so do those of :data:`HARNESS` and all files of ``methods/`` (or of the third
+party's package, or beside or below a third party's single file) that any of these import. Nothing
+is imported: files are parsed. Comments, docstrings and imports for types alone are left out; every
+other change of a file is other code. So a refactoring makes results "made by other code", which
+says no more than that.
 
-Records and caches of before (``hash`` in the place of ``digest``) name no such digest: their code is unknown.
+Records and caches of before (``hash`` in the place of ``digest``) name no such digest: their code
+is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ import ast
 import hashlib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import methods
@@ -30,21 +36,26 @@ HARNESS = (
     "bench.make.output_scale",
     "bench.optimizers",
     "bench.plan.scheduled_stages",
+    "bench.record.optimizers",
     "bench.record.recipe",
     "bench.stats.form",
     "bench.train",
 )
-"""What trains and answers, whatever is trained: modules, and packages with all their files."""
+"""The code that trains and answers, whatever is trained: modules, and packages with all their
+files."""
 STUDENT = ("bench.make.students",)
 TEACHER = ("bench.make.teacher",)
 ARTEFACT = ("bench.make.given", "methods.core.fast_kernels")
 AUGMENTATION = ("bench.make.augmentation", "bench.data.augmentation", "bench.data.word_vectors")
-"""What makes each of them besides."""
+"""The code that makes each of them besides."""
 INSTALLED = {"site-packages", "dist-packages"}
 """Python and its packages may lie below the folder of a method's file."""
-CURRENT, STALE, UNKNOWN = "current", "stale", "unknown"
+CURRENT = "current"
+STALE = "stale"
+UNKNOWN = "unknown"
 COMPUTED_BY = "computed_by"
-"""Where ``Record.code`` names the code that trained and scored it; in what is cached the field is ``code``."""
+"""Where ``Record.code`` names the code that trained and scored it; in what is cached the field is
+``code``."""
 MOST_COMMITS = 2
 """Commits that a line names; of more it says how many there are."""
 WHAT_TO_DO = (
@@ -53,7 +64,8 @@ WHAT_TO_DO = (
 
 
 def student_modules(method: str, metrics: Sequence[str] = ()) -> tuple[str, ...]:
-    """What a student of a registered method is trained by; scored by too, where its metrics are named."""
+    """The modules that train a student of a registered method; and score it, where its metrics are
+    named."""
     return (*STUDENT, methods.reference(method).partition(":")[0], *metric_modules(metrics))
 
 
@@ -76,24 +88,28 @@ def named_code(modules: Sequence[str], parts: Mapping[str, Any] | None = None) -
     """Today's code as records and caches keep it.
 
     Args:
-        parts: what the result was made from -> the code that made that; None where that is not known.
+        parts: what the result was made from -> the code that made that; None where that is not
+            known.
     """
-    return {"of": list(modules), "digest": digest_of(tuple(modules))} | (
-        {"parts": dict(parts)} if parts else {}
-    )
+    code: dict[str, Any] = {"of": list(modules), "digest": digest_of(tuple(modules))}
+    if parts:
+        code["parts"] = dict(parts)
+    return code
 
 
 @cache
 def digest_of(modules: tuple[str, ...]) -> str:
     """sha256 of today's files; "" where one of these modules cannot be found or read.
 
-    Each file is read once in a process: the code that was loaded is what counts, even if a file is edited later.
+    Each file is read once in a process: the code that was loaded is what counts, even if a file is
+    edited later.
     """
     try:
         texts = files_of(modules)
     except UNREADABLE:
         return ""
-    return hashlib.sha256("\n".join(texts[module] for module in sorted(texts)).encode()).hexdigest()
+    whole = "\n".join(texts[module] for module in sorted(texts))
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def files_of(modules: Iterable[str]) -> dict[str, str]:
@@ -102,113 +118,167 @@ def files_of(modules: Iterable[str]) -> dict[str, str]:
     Raises:
         LookupError: one of them is not there; SyntaxError and others: it cannot be read.
     """
-    waiting, texts = list(modules), dict[str, str]()
-    roots = {module.split(".")[0] for module in waiting} - {"bench"}
-    own = {"methods"} | roots
-    single = {
-        file.parent for root in roots if (file := file_of(root)) and file.name != "__init__.py"
-    }
-
-    def is_own(name: str) -> bool:
-        """Of one of the packages, or of a folder in which a single file of a third party lies."""
-        file = file_of(name)
-        below = [
-            file.relative_to(folder).parts
-            for folder in single
-            if file and file.is_relative_to(folder)
-        ]
-        top = name.split(".")[0]
-        return top in own or (
-            top not in sys.stdlib_module_names and any(not INSTALLED & {*parts} for parts in below)
-        )
-
+    waiting = list(modules)
+    counted = _counted_for(waiting)
     for module in HARNESS:
-        file = file_of(module)
-        siblings = (
-            file.parent.glob("*.py") if file is not None and file.name == "__init__.py" else ()
-        )
-        waiting += [module, *(f"{module}.{path.stem}" for path in siblings if path != file)]
+        waiting.append(module)
+        waiting += _siblings(module)
+
+    # each file, and what it imports
+    texts: dict[str, str] = {}
     while waiting:
         module = waiting.pop()
-        if module not in texts:
-            texts[module], imported = _parsed(module)
-            # methods/__init__.py is the table of all methods: a further one changes no result of another
-            waiting += [
-                name
-                for name in imported
-                if is_own(name) and name != "methods" and name.split(".")[0] != "bench"
-            ]
+        if module in texts:
+            continue
+        texts[module], imported = _parsed(module)
+        for name in imported:
+            # methods/__init__.py is the table of all methods: a further one changes no result of
+            # another
+            is_harness = name.split(".")[0] == "bench"
+            if name != "methods" and not is_harness and counted.has(name):
+                waiting.append(name)
     return texts
+
+
+@dataclass(frozen=True)
+class CountedFiles:
+    """Whose files count where a result imports them.
+
+    Attributes:
+        packages: ``methods``, and the packages of a third party's method.
+        folders: those in which a single file of a third party's method lies.
+    """
+
+    packages: frozenset[str]
+    folders: frozenset[Path]
+
+    def has(self, module: str) -> bool:
+        """Whether the file of a module counts; Python's own and installed packages do not."""
+        top = module.split(".")[0]
+        if top in self.packages:
+            return True
+        file = file_of(module)
+        if file is None or top in sys.stdlib_module_names:
+            return False
+        for folder in self.folders:
+            # Python and its packages may lie below the folder
+            if file.is_relative_to(folder):
+                below = file.relative_to(folder).parts
+                if INSTALLED.isdisjoint(below):
+                    return True
+        return False
+
+
+def _counted_for(modules: Sequence[str]) -> CountedFiles:
+    """Whose files count for a result that names these modules."""
+    roots = {module.split(".")[0] for module in modules} - {"bench"}
+    folders: set[Path] = set()
+    for root in roots:
+        file = file_of(root)
+        if file is not None and file.name != "__init__.py":
+            folders.add(file.parent)
+    return CountedFiles(frozenset({"methods"} | roots), frozenset(folders))
+
+
+def _siblings(module: str) -> list[str]:
+    """The modules beside the ``__init__.py`` of a package; none for a single file."""
+    file = file_of(module)
+    if file is None or file.name != "__init__.py":
+        return []
+    return [f"{module}.{path.stem}" for path in file.parent.glob("*.py") if path != file]
 
 
 @cache
 def _parsed(module: str) -> tuple[str, tuple[str, ...]]:
     """The syntax of a module's file as text, and the modules that it imports."""
     tree = tree_of(module)
-    return _written(tree), tuple(
-        {read for node in ast.walk(tree) for read, _ in origins(node, module).values()}
-    )
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        imported |= {read for read, _ in origins(node, module).values()}
+    return _written(tree), tuple(imported)
 
 
 def _written(part: Any) -> str:
-    """Syntax as text that all versions of Python write alike: ``ast.unparse`` quotes f-strings anew from 3.12 on, and ``ast.dump`` names
-    fields that a version adds. What is empty is left out."""
-    if isinstance(part, ast.AST):
-        fields = (
-            (name, _written(value))
-            for name, value in ast.iter_fields(part)
-            if value not in (None, [])
-        )
-        return f"{type(part).__name__}({' '.join(f'{name}={text}' for name, text in fields)})"
-    return f"[{' '.join(map(_written, part))}]" if isinstance(part, list) else repr(part)
+    """Syntax as text that all versions of Python write alike.
+
+    ``ast.unparse`` quotes f-strings anew from 3.12 on, and ``ast.dump`` names fields that a version
+    adds. What is empty is left out.
+    """
+    if isinstance(part, list):
+        return f"[{' '.join(map(_written, part))}]"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    fields = [
+        f"{name}={_written(value)}"
+        for name, value in ast.iter_fields(part)
+        if value not in (None, [])
+    ]
+    return f"{type(part).__name__}({' '.join(fields)})"
 
 
 # --- judging
 
 
 def is_given(body: Mapping[str, Any]) -> bool:
-    """Whether something came from outside as it is, so that no code of ours made it: its key is the hash of its content."""
+    """Whether something came from outside as it is, so that no code of ours made it: its key is the
+    hash of its content."""
     return body.get("key") == body.get("weights")
 
 
 def codes_of(record: Record) -> dict[str, Mapping[str, Any] | None]:
-    """What a record is made by: its training, and what was prepared for it. None where the code is not named."""
-    prepared = {
-        name: body.get("code") for name, body in record.artefacts.items() if not is_given(body)
-    }
-    return {"training": record.code.get(COMPUTED_BY), **prepared}
+    """The code of a record's training and of what was prepared for it, each by its name. None where
+    the code is not named."""
+    codes: dict[str, Mapping[str, Any] | None] = {"training": record.code.get(COMPUTED_BY)}
+    for name, body in record.artefacts.items():
+        if not is_given(body):
+            codes[name] = body.get("code")
+    return codes
 
 
 def state_of(code: Mapping[str, Any] | None) -> str:
-    """Of one code as a record or a cache names it, and of its parts: current, stale or unknown."""
+    """Whether one code, as a record or a cache names it, and its parts are current, stale or
+    unknown."""
     if not code or not code.get("digest"):
         return UNKNOWN
     today = digest_of(tuple(code["of"]))
-    elsewhere = any(module.split(".")[0] not in ("bench", "methods") for module in code["of"])
-    here = CURRENT if today == code["digest"] else UNKNOWN if not today and elsewhere else STALE
+    tops = {module.split(".")[0] for module in code["of"]}
+    is_ours = tops <= {"bench", "methods"}
+    if today == code["digest"]:
+        here = CURRENT
+    elif not today and not is_ours:
+        # the package of a third party is not installed here
+        here = UNKNOWN
+    else:
+        here = STALE
     return _worst([here, *map(state_of, code.get("parts", {}).values())])
 
 
 def state_of_record(record: Record) -> str:
-    """Stale if the version of its method or one of its codes is another one; unknown if a code is not named."""
-    return _worst(
-        [STALE if other_version(record) else CURRENT, *map(state_of, codes_of(record).values())]
-    )
+    """Stale if the version of its method or one of its codes is another one; unknown if a code is
+    not named."""
+    states = [STALE] if other_version(record) else []
+    return _worst([*states, *map(state_of, codes_of(record).values())])
 
 
 def _worst(states: Sequence[str]) -> str:
-    return next((state for state in (STALE, UNKNOWN) if state in states), CURRENT)
+    for state in (STALE, UNKNOWN):
+        if state in states:
+            return state
+    return CURRENT
 
 
 def other_version(record: Record) -> str:
-    """Which version of its method trained a record, where today's is another one; "" where it is the same or not known."""
-    version, today = record.cell.version, stated(record.cell.method, "version")
+    """Which version of its method trained a record, where today's is another one; "" where it is
+    the same or not known."""
+    version = record.cell.version
+    today = stated(record.cell.method, "version")
     return "" if today in (None, version) else f"version {version}, today's is {today}"
 
 
 def commit_of(code: Mapping[str, Any]) -> str:
     """The commit that made a record, as the field ``code`` of its body names it."""
-    return f"{str(code.get('commit'))[:12]}{' with local changes' if code.get('dirty') else ''}"
+    changes = " with local changes" if code.get("dirty") else ""
+    return f"{str(code.get('commit'))[:12]}{changes}"
 
 
 def made_by(records: Iterable[Record]) -> str:

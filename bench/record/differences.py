@@ -1,4 +1,5 @@
-"""Where cells differ: field by field, in the parts of the question, and which of several trainings under one name is shown. No torch."""
+"""Where cells differ: field by field, in the parts of the question, and which of several trainings
+under one name is shown. No torch."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from bench.record.cell import (
     LINEAR_IN_8_BITS,
     LINEAR_ONLY,
     TEACHER,
-    VARIED_TEACHER,
     Cell,
     scoring_identity,
     training_identity,
 )
 from bench.record.keys import canonical
 from bench.record.schema import Record
+from bench.record.varied import VARIED_TEACHER
 
 ABSENT = "(not there)"
 """The value of a field that only the other cell has."""
@@ -33,10 +34,10 @@ PARTS: Mapping[str, Callable[[Cell], Any]] = {
     "tasks learned together": lambda c: _partners(c),
     "teacher's training": lambda c: _teaching(c),
 }
-"""What besides the row, the task and the seed two records must share to be answers to one question. In the order in which a
-reader is told: the last one differs with many of the others."""
+"""What besides the row, the task and the seed two records must share to be answers to one question.
+In the order in which a reader is told: the last one differs with many of the others."""
 SHARED = ("data", "teacher", "teacher's training")
-"""What all rows of a column must have in common."""
+"""The parts that all rows of a column must have in common."""
 
 
 def _recipe(cell: Cell) -> list[tuple[str, Any]]:
@@ -81,7 +82,8 @@ def _search(cell: Cell) -> Any:
 
 
 def differences(first: Cell, second: Cell, point: str = "") -> list[dict[str, Any]]:
-    """Every field in which the keys' contents differ, in the order of the keys; none exactly where the keys are the same.
+    """Every field in which the keys' contents differ, in the order of the keys; none exactly where
+    the keys are the same.
 
     Args:
         point: the operating point of both.
@@ -111,7 +113,7 @@ def field_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> li
 
 
 def identity(cell: Cell, point: str = "") -> dict[str, Any]:
-    """What a record's key is made of, as one level of fields with dotted names."""
+    """The content of a record's key, as one level of fields with dotted names."""
     whole = training_identity(cell) | scoring_identity(cell, point)
     # a key leaves the device out where it is the CPU
     return dict(flat(whole | {"numeric": cell.numeric.model_dump()}))
@@ -135,8 +137,8 @@ def flat(values: Mapping[str, Any], top: bool = True) -> Iterator[tuple[str, Any
 def comparability_key(cell: Cell, parts: Collection[str] = tuple(PARTS)) -> str:
     """The same for cells that agree in these parts.
 
-    With all of them, only the task's name, the seed and the row's name may differ, and what that name says: method,
-    chosen epoch, outputs, kernels.
+    With all of them, only the task's name, the seed and the row's name may differ, and what that
+    name says: method, chosen epoch, outputs, kernels.
     """
     return canonical([PARTS[name](cell) for name in parts])
 
@@ -160,9 +162,11 @@ LeftOut = list[tuple[Record, str]]
 
 
 def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """Of each task, the students of the newest teacher and data; of each row on it, those of the newest training.
+    """The students of each task that have the newest teacher and data; of each row on it, those of
+    the newest training.
 
-    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes before one that did not.
+    Seeds of one training belong together: a mean never mixes two. A training that gave a score goes
+    before one that did not.
     """
     records, older_points = _without_older_points(records)
     students = [r for r in records if r.cell.method != TEACHER]
@@ -181,7 +185,8 @@ def newest(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
 
 
 def _without_older_points(records: Iterable[Record]) -> tuple[list[Record], LeftOut]:
-    """The records without those in 8 bits of an older kind whose row is there in 8 bits of today."""
+    """The records without those in 8 bits of an older kind whose row is there in 8 bits of
+    today."""
     records = list(records)
     of_today = {(r.cell.tasks, r.row) for r in records if r.point == IN_8_BITS and r.status == "ok"}
     shown: list[Record] = []
@@ -200,7 +205,7 @@ def newest_of(
     place: Callable[[Record], Hashable],
     parts: Collection[str] = tuple(PARTS),
 ) -> tuple[list[Record], LeftOut]:
-    """Of each place, the records that agree in these parts with its newest one; and all others.
+    """The records of each place that agree in these parts with its newest one; and all others.
 
     Args:
         place: what names the place of a record, for instance its task and row.
@@ -213,25 +218,30 @@ def newest_of(
     shown: list[Record] = []
     left: LeftOut = []
     for kinds in met.values():
-        chosen = max(
-            kinds.values(),
-            key=lambda those: max((r.status == "ok", r.finished, r.key) for r in those),
-        )
+        chosen = max(kinds.values(), key=_newest_in)
         shown += chosen
-        others = (r for those in kinds.values() if those is not chosen for r in those)
-        left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in others]
+        for those in kinds.values():
+            if those is not chosen:
+                left += [(r, differing_parts(r.cell, chosen[-1].cell, parts)) for r in those]
     return shown, left
 
 
+def _newest_in(records: Iterable[Record]) -> tuple[bool, str, str]:
+    """By what one set of records is newer than another: by its newest record, one with a score
+    first."""
+    return max((record.status == "ok", record.finished, record.key) for record in records)
+
+
 def left_out_lines(left: LeftOut) -> list[str]:
-    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are not listed."""
+    """For a reader: rows, tasks, seeds and keys of what is not shown. Trainings without a score are
+    not listed."""
     by_row: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
     for record, why in left:
         if record.status == "ok":
             place = ("+".join(record.cell.tasks), record.row, why)
             by_row.setdefault(place, []).append((record.cell.seed, record.key[:12]))
-    return [
-        f"left out: {row} on {task}, {', '.join(f'seed {seed} ({key})' for seed, key in sorted(those))}; "
-        f"newer records differ in: {why}"
-        for (task, row, why), those in sorted(by_row.items())
-    ]
+    lines: list[str] = []
+    for (task, row, why), those in sorted(by_row.items()):
+        seeds = ", ".join(f"seed {seed} ({key})" for seed, key in sorted(those))
+        lines.append(f"left out: {row} on {task}, {seeds}; newer records differ in: {why}")
+    return lines

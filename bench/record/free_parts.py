@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 Amount = Annotated[float, Field(ge=0, le=1e30)]
-"""Of seconds, tokens or FLOPs."""
+"""A number of seconds, tokens or FLOPs."""
 Count = Annotated[int, Field(ge=0, le=2**62)]
-"""Of parameters, operations, bytes, steps or examples; it may be none."""
+"""A number of parameters, operations, bytes, steps or examples; it may be 0."""
 Positive = Annotated[int, Field(ge=1, le=2**62)]
 """A count of what a model has at least one of."""
 
@@ -59,7 +59,7 @@ class Text(Known):
 
 
 class TrainedOnText(Known):
-    """What the training of an artefact took."""
+    """The cost of the training of an artefact."""
 
     steps: Count = 0
     tokens: Count
@@ -92,7 +92,7 @@ class TimedWriting(Known):
 
 
 class Writing(Known):
-    """What a model that writes texts was seen to do."""
+    """Measurements of a model that writes texts."""
 
     batch_1: TimedWriting
     batch_32: TimedWriting

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bench.errors import InputError
+from bench.record.known_tasks import KNOWN
 from bench.record.schema import Record
 from bench.record.task_facts import shown_tasks, task_names
 
@@ -89,8 +90,6 @@ def scored_alike(records: Iterable[Record], store: Store) -> list[Record]:
     Args:
         store: that has their answers.
     """
-    from bench.data.tasks import KNOWN
-
     records = list(records)
     newest: dict[tuple[object, ...], Record] = {}
     for record in records:
@@ -109,7 +108,8 @@ def scored_alike(records: Iterable[Record], store: Store) -> list[Record]:
 
 
 def _place(record: Record) -> tuple[object, ...]:
-    """What records of one task share: a file may have had other classes under its name."""
+    """The facts that records of one task share: a file may have had other classes under its
+    name."""
     return record.cell.data.slug, record.cell.tasks, record.task.form, record.task.labels
 
 

@@ -1,4 +1,5 @@
-"""A record: one answer, on disk as JSON, readable without torch and without the code that made it."""
+"""A record: one answer, on disk as JSON, readable without torch and without the code that made
+it."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ from bench.record.free_parts import (
     read_as,
 )
 from bench.record.keys import SCHEMA
+from bench.record.known_tasks import facts_of_older_record
 from bench.record.stated import stated
-from bench.record.task_facts import TaskFacts, facts_of_older_record
+from bench.record.task_facts import TaskFacts
 
 
 class StrictModel(BaseModel):
@@ -46,7 +48,8 @@ class Sizes(StrictModel):
     macs_closed_form: Positive
     """the same by a formula"""
     expected_macs: Positive | None = None
-    """MACs at ``sequence_length`` tokens, averaged over the exits that the task's sequences took; only where they can leave early"""
+    """MACs at ``sequence_length`` tokens, averaged over the exits that the task's sequences took;
+    only where they can leave early"""
     sequence_length: Positive
     """tokens of each sequence that was counted"""
     batch: Positive
@@ -71,7 +74,7 @@ class Sizes(StrictModel):
 
     @property
     def megabytes(self) -> float:
-        """Of the file that is shipped."""
+        """The size of the file that is shipped."""
         return (4 * self.parameters if self.file_bytes is None else self.file_bytes) / 1e6
 
     @property
@@ -81,7 +84,8 @@ class Sizes(StrictModel):
 
 
 class TrainCost(StrictModel):
-    """What the training of this row took. FLOPs are closed-form over the tokens really seen (backward = 2 x forward)."""
+    """The cost of the training of this row. FLOPs are closed-form over the tokens really seen
+    (backward = 2 x forward)."""
 
     steps: Count
     examples: Count
@@ -95,8 +99,9 @@ class TrainCost(StrictModel):
     flops_teacher: Amount
     """of the teacher's passes, as if this row had not shared them"""
     cpu_seconds: Amount | None = None
-    """of the process that trained it, all its threads, with reading and scoring. It is divided among students that trained
-    together, in proportion to the wall seconds of each: its own steps, and its share of the teacher's passes"""
+    """of the process that trained it, all its threads, with reading and scoring. It is divided
+    among students that trained together, in proportion to the wall seconds of each: its own steps,
+    and its share of the teacher's passes"""
 
 
 Score = Annotated[float, Field(ge=-1, le=1)]
@@ -138,19 +143,21 @@ class Record(StrictModel):
     sizes: Sizes | None = None
     """parameters and MACs of the deployed model"""
     terms: dict[str, dict[str, list[Loss]]] = Field(default_factory=dict)
-    """stage -> term -> a list of at most 64 numbers. The steps of the stage are divided into equal parts; each number
-    is the mean of the unweighted term over one part"""
+    """stage -> term -> a list of at most 64 numbers. The steps of the stage are divided into equal
+    parts; each number is the mean of the unweighted term over one part"""
     gradient_norms: dict[str, dict[str, Norm]] = Field(default_factory=dict)
     """stage -> term -> norm of the weighted term's gradient at the first step that had one"""
     gradient_shares: dict[str, dict[str, list[Share]]] = Field(default_factory=dict)
-    """stage -> term -> part of the summed gradient norms of all weighted terms of the same optimiser, at four
-    steps of the stage, the first one too"""
+    """stage -> term -> part of the summed gradient norms of all weighted terms of the same
+    optimiser, at four steps of the stage, the first one too"""
     usage: Annotated[dict[str, Any], read_as(Usage)] = Field(default_factory=dict)
-    """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint`` chose one, or with ``--curves``"""
+    """exits taken and experts used on each evaluation set; score of each epoch if ``--checkpoint``
+    chose one, or with ``--curves``"""
     notes: tuple[str, ...] = ()
     """what the method says of this row and a reader should know"""
     faults: tuple[str, ...] = ()
-    """what went wrong in its training or is suspect about its predictions, each with what to try; none in older records"""
+    """what went wrong in its training or is suspect about its predictions, each with what to try;
+    none in older records"""
     train: TrainCost | None = None
     """steps, tokens, seconds and FLOPs of the training; None where nothing was trained"""
     artefacts: Annotated[dict[str, dict[str, Any]], read_as(Artefacts)] = Field(
@@ -160,7 +167,8 @@ class Record(StrictModel):
     weights: str | None = None
     """sha256 of the deployed weights"""
     answers: str | None = None
-    """sha256 of the ``.npz`` file with the answers (raw predictions and labels); None in older records, and where nothing was predicted"""
+    """sha256 of the ``.npz`` file with the answers (raw predictions and labels); None in older
+    records, and where nothing was predicted"""
     code: Annotated[dict[str, Any], read_as(RecordCode)] = Field(default_factory=dict)
     """version of the package, commit, whether files were edited after it, and hashes of the code"""
     env: Annotated[dict[str, Any], read_as(Known)] = Field(default_factory=dict)
@@ -177,7 +185,8 @@ class Record(StrictModel):
 
     @property
     def row(self) -> str:
-        """Its label, and the operating point where there are several: what groups, options and CSV files call it."""
+        """Its label, and the operating point where there are several: what groups, options and CSV
+        files call it."""
         if self.point in POINTS_IN_8_BITS:
             return self.cell.label + PLUS_INT8
         return self.cell.label + (f" at {self.point}" if self.point else "")
@@ -186,7 +195,8 @@ class Record(StrictModel):
 
     @property
     def drawn_as(self) -> str:
-        """What names the random draws of its row: a paper that calls the row something else has the same intervals."""
+        """The name of the random draws of its row: a paper that calls the row something else has
+        the same intervals."""
         return self._drawn_as or self.row
 
     @drawn_as.setter
@@ -195,7 +205,8 @@ class Record(StrictModel):
 
     @property
     def called(self) -> str:
-        """The row's name as tables print it: with what it has less than the paper that its method is named after."""
+        """The row's name as tables print it: with what it has less than the paper that its method
+        is named after."""
         given = self.cell.settings
         # pre-trained by others is not without pre-training
         lacks = {} if given.get("start_from") else stated(self.cell.method, "lacks") or {}
@@ -224,7 +235,7 @@ def load(text: str | bytes, where: str) -> Record:
 
 
 LARGEST_FACTOR = 1e30
-"""Of a learning rate, so that the product is still a number."""
+"""The largest factor of a learning rate, so that the product is still a number."""
 
 
 def _contradiction(record: Record) -> str:
@@ -258,7 +269,7 @@ def _wrong_task(task: TaskFacts) -> str:
 
 
 def _wrong_scores(record: Record) -> str:
-    """What the scores of a finished record lack; "" where they lack nothing."""
+    """Why the scores of a finished record are not complete; "" where they are."""
     if not (record.scores or record.predicted):
         return "it is finished and has neither scores nor predictions"
     for name in (*record.scores, *record.predicted):
@@ -275,7 +286,8 @@ def parsed(form: type[Form], text: str | bytes, where: str) -> Form:
     """A file of ours, if it has this form.
 
     Raises:
-        InputError: no JSON, or the first field that does not fit: also a number that is infinite or NaN.
+        InputError: no JSON, or the first field that does not fit: also a number that is infinite or
+            NaN.
     """
     try:
         return form.model_validate_json(text, strict=True)

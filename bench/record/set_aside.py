@@ -1,4 +1,5 @@
-"""What a command does not use: each file is named once, with the reason, and the command goes on. No torch."""
+"""Files that a command does not use: each file is named once, with the reason, and the command goes
+on. No torch."""
 
 from __future__ import annotations
 
@@ -43,11 +44,12 @@ def unreadable(folder: Path, error: OSError) -> Note:
 
 
 def sentences(notes: Iterable[Note], root: Path, folders: Collection[str]) -> list[str]:
-    """For a reader of a report: the files of a folder of records that the report does not use, or uses only in part; a line
-    each, sorted by path.
+    """For a reader of a report: the files of a folder of records that the report does not use, or
+    uses only in part; a line each, sorted by path.
 
     Args:
-        folders: of the data that the report is of, below ``root``; what lies in no folder of data is said in every report.
+        folders: of the data that the report is of, below ``root``; what lies in no folder of data
+            is said in every report.
     """
     kept = []
     for note in notes:
@@ -80,6 +82,7 @@ def notes_sent_to(listener: Callable[[Note], None]) -> Iterator[None]:
 
 
 def notify(note: Note) -> None:
-    """Pass a note to the listener. A script or a worker has none: there the store keeps its notes."""
+    """Pass a note to the listener. A script or a worker has none: there the store keeps its
+    notes."""
     if (listener := _listener.get()) is not None:
         listener(note)

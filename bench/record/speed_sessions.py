@@ -18,7 +18,8 @@ from bench.record.set_aside import SET_ASIDE, Note, notify, unreadable
 
 SPEED_SCHEMA = 1
 BUSY_CORES = 0.25
-"""Where other processes use at least so many cores, nothing is timed without --busy: our threads would wait for theirs."""
+"""Where other processes use at least so many cores, nothing is timed without --busy: our threads
+would wait for theirs."""
 OWN_RUNTIME = "numpy"
 """The backend of a model that no other one runs."""
 FOLDER = "speed"
@@ -39,7 +40,8 @@ class Conditions(StrictModel):
     threads: Positive
     batch: Positive
     length: str
-    """a number of tokens, or ``task NAME of DATA``: the lengths of that task's development set, padded to the batch's longest"""
+    """a number of tokens, or ``task NAME of DATA``: the lengths of that task's development set,
+    padded to the batch's longest"""
 
 
 class Timing(StrictModel):
@@ -49,7 +51,8 @@ class Timing(StrictModel):
     conditions: Conditions
     status: Literal["ok", "failed"] = "ok"
     warmup: Count = 0
-    """calls before the first timing, until the medians of two successive windows of five calls agreed"""
+    """calls before the first timing, until the medians of two successive windows of five calls
+    agreed"""
     seconds: list[Seconds] = Field(default_factory=list)
     """of each round; round i of every system ran right after round i of the one before"""
     joules: list[Joules] = Field(default_factory=list)
@@ -57,19 +60,23 @@ class Timing(StrictModel):
     largest_difference: float | None = None
     """of its logits to those of eager attention in fp32"""
     changed: Count | None = None
-    """how many predictions differ from those of eager attention in fp32; of trained weights on examples of a task alone"""
+    """how many predictions differ from those of eager attention in fp32; of trained weights on
+    examples of a task alone"""
     compared: Count | None = None
     """how many predictions were compared"""
     error: str = ""
 
 
 class Footprint(StrictModel):
-    """Size of one system."""
+    """Size of one system, and what it takes of memory on one backend."""
 
     system: str
+    backend: str = "sdpa"
+    """that opens the file; torch opens a folder whatever its attention"""
     checkpoint_bytes: Positive
     peak_bytes: Count | None
-    """of a fresh process that loads it and answers one batch of 32 x 128, above the same process with nothing loaded"""
+    """of a fresh process that loads it and answers one batch of 32 x 128, above the same process
+    with nothing loaded"""
 
 
 class SpeedRecord(StrictModel):
@@ -81,7 +88,8 @@ class SpeedRecord(StrictModel):
     timings: list[Timing]
     footprints: list[Footprint] = Field(default_factory=list)
     energy: str = ""
-    """the counter of the joules; or ``not measured: `` and why; empty in records of versions that did not measure energy"""
+    """the counter of the joules; or ``not measured: `` and why; empty in records of versions that
+    did not measure energy"""
     code: Annotated[dict[str, Any], read_as(Known)] = Field(default_factory=dict)
     env: Annotated[dict[str, Any], read_as(Known)] = Field(default_factory=dict)
     started: str

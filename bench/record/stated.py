@@ -1,4 +1,5 @@
-"""What a file of Python states, read without importing it: where a module lies, what it imports, members of a method's class. No torch."""
+"""Statements of a file of Python, read without importing it: where a module lies, what it imports,
+members of a method's class. No torch."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from typing import Any
 import methods
 
 UNREADABLE = (LookupError, SyntaxError, ValueError, OSError, RecursionError)
-"""What a module that is not there, or a third party's file, which may hold anything, raises here."""
+"""Errors that a module that is not there, or a third party's file, which may hold anything, raises
+here."""
 
 
 @cache
@@ -58,28 +60,41 @@ def tree_of(module: str) -> ast.Module:
 
 
 def origins(node: ast.AST, module: str) -> dict[str, tuple[str, str]]:
-    """Of an import in a module, each name here -> the module that it reads, of those that are files, and the name there."""
+    """The names that an import binds in a module: each -> the module that it reads, of those that
+    are files, and the name there."""
     if isinstance(node, ast.Import):
         return {alias.name: (alias.name, "") for alias in node.names if file_of(alias.name)}
     if not isinstance(node, ast.ImportFrom):
         return {}
-    file, above = file_of(module), module.split(".")
-    up = node.level - (file is not None and file.name == "__init__.py")
-    above = above[: len(above) - up] if node.level else []
-    package = ".".join([*above, *([node.module] if node.module else [])])
-    read = {}
+    # the package that is imported from
+    names: list[str] = []
+    if node.level:
+        names = module.split(".")
+        file = file_of(module)
+        # a package's own file stands one level higher than a module in it
+        up = node.level - (file is not None and file.name == "__init__.py")
+        names = names[: len(names) - up]
+    if node.module:
+        names.append(node.module)
+    package = ".".join(names)
+
     # `from package import module` reads the module, else what the package itself binds
+    read: dict[str, tuple[str, str]] = {}
     for alias in node.names:
         inner = f"{package}.{alias.name}"
-        read[alias.asname or alias.name] = (inner if file_of(inner) else package, alias.name)
-    return {here: (origin, there) for here, (origin, there) in read.items() if file_of(origin)}
+        origin = inner if file_of(inner) else package
+        if file_of(origin):
+            read[alias.asname or alias.name] = (origin, alias.name)
+    return read
 
 
 @cache
 def stated(method: str, member: str) -> Any:
-    """The value of a class member of a registered method, which its file states as a literal; None where it cannot be read.
+    """The value of a class member of a registered method, which its file states as a literal; None
+    where it cannot be read.
 
-    So tables name what a row lacks, and records are compared with today's version, without torch and the method's package.
+    So tables name what a row lacks, and records are compared with today's version, without torch
+    and the method's package.
     """
     module, _, name = methods.reference(method).partition(":")
     try:
@@ -89,10 +104,12 @@ def stated(method: str, member: str) -> Any:
 
 
 def stated_in(module: str, name: str, member: str) -> Any:
-    """Of a class of a module, or of the first of its bases that has it; None where there is none.
+    """The value of a member of a class, or of the first of its bases that has it; None where there
+    is none.
 
     Raises:
-        LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value, cannot be read.
+        LookupError: there is no such file; SyntaxError, ValueError and others: it, or the value,
+            cannot be read.
     """
     for node in tree_of(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:

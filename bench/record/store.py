@@ -2,9 +2,11 @@
 
 <root>/<data>/<tasks>/<method>/<key>/attempt-1.json   the record
                                      attempt-1.npz    logits, labels, example hashes (no text)
-                                     current          the name of the attempt that counts, and the sha256 of its record
+                                     current          the name of the attempt that counts, and the
+                                                      sha256 of its record
 
-A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and readers go on without it.
+A file that cannot be used is set aside: it is named once (:mod:`bench.record.set_aside`), and
+readers go on without it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import LISTED, InputError, nearest
 from bench.files import entries_of, lock_of, read_at_most, sha256_of, slug, write_atomically
-from bench.record import answers
+from bench.record import raw_predictions
 from bench.record.cell import Cell, record_key, train_key
 from bench.record.free_parts import not_finite
 from bench.record.schema import Record, load
@@ -47,7 +49,8 @@ LARGEST_POINTER = 4096
 LARGEST_RECORD = 2**26
 """Bytes that are read of a ``current`` and of a record: a record has some ten thousand."""
 KEPT_IN_MEMORY = 2**27
-"""Bytes of raw answers that a store keeps, so that a table reads no file twice; what comes after them is read each time."""
+"""Bytes of raw answers that a store keeps, so that a table reads no file twice; what comes after
+them is read each time."""
 
 
 Attempt = tuple[str, str, str | None, str]
@@ -69,9 +72,10 @@ class Store:
         self.notes: list[Note] = []
         self._read: dict[Path, tuple[Stamp, Record | None]] = {}
         """file -> by what it is known to be unchanged, and its record"""
-        self._answers = answers.Kept(KEPT_IN_MEMORY)
+        self._answers = raw_predictions.Kept(KEPT_IN_MEMORY)
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
-        """folder of a cell -> an attempt that was written although the file ``current`` could not be"""
+        """folder of a cell -> an attempt that was written although the file ``current`` could not
+        be"""
 
     def note(self, note: Note) -> None:
         """Remember what is not used as it is, and tell whoever listens."""
@@ -85,7 +89,8 @@ class Store:
         return self._folder_of(cell, record_key(cell, point))
 
     def _folder_of(self, cell: Cell, key: str) -> Path:
-        """The folder of a cell whose key is known: to compute it takes longer than to read the record."""
+        """The folder of a cell whose key is known: to compute it takes longer than to read the
+        record."""
         method = slug(cell.method + "".join(f"-no-{term}" for term in cell.dropped))
         tasks = slug("+".join(cell.tasks))
         return self.root.joinpath(slug(cell.data.slug), tasks, method, key[:KEY_DIGITS])
@@ -107,33 +112,30 @@ class Store:
         return sorted(numbers, key=numbers.__getitem__, reverse=True)
 
     def _entries_of(self, folder: Path) -> list[os.DirEntry[str]]:
-        """What lies in a folder; nothing where it cannot be read, which is noted."""
+        """The entries of a folder; none where it cannot be read, which is noted."""
         return entries_of(folder, lambda error: self.note(unreadable(folder, error)))
 
     def current_attempt(self, folder: Path) -> Path | None:
         """The attempt that counts in a cell's folder: the one that ``current`` names.
 
-        Where that cannot be used, it is the newest finished one that can; it is adopted, and said to be. A run that is
-        killed between the two writings leaves an attempt that no ``current`` names. So where there is no ``current`` at
-        all, a failed attempt is adopted too.
+        Where that cannot be used, it is the newest finished one that can; it is adopted, and said
+        to be. A run that is killed between the two writings leaves an attempt that no ``current``
+        names. So where there is no ``current`` at all, a failed attempt is adopted too.
         """
         pointer = folder / POINTER
         named = self._named(pointer)
         if named is not None and self.opened(named) is not None:
             return named
-        usable, why = {"ok"}, "what `current` names was set aside"
+        usable = {"ok"}
+        why = "what `current` names was set aside"
         if not os.path.lexists(pointer):
-            usable, why = {"ok", "failed"}, "no `current` names it"
+            usable = {"ok", "failed"}
+            why = "no `current` names it"
+        why += "; the next `run`, or `bench store repair`, writes `current` anew"
         for file in self.attempts_in(folder):
             record = self.opened(file)
             if record is not None and record.status in usable:
-                self.note(
-                    Note(
-                        ADOPTED,
-                        file,
-                        f"{why}; the next `run`, or `bench store repair`, writes `current` anew",
-                    )
-                )
+                self.note(Note(ADOPTED, file, why))
                 return file
         return None
 
@@ -168,7 +170,8 @@ class Store:
     # --- reading
 
     def opened(self, file: Path) -> Record | None:
-        """One attempt, if it can be used; else it is set aside. Read again only where a file changed."""
+        """One attempt, if it can be used; else it is set aside. Read again only where a file
+        changed."""
         pointer = file.with_name(POINTER)
         stamp = (_stamp(file), _stamp(file.with_suffix(".npz")), _stamp(pointer))
         if file not in self._read or self._read[file][0] != stamp:
@@ -180,7 +183,7 @@ class Store:
                 wrong = _changed(file, data) or self._wrong(record, file)
             except OSError as error:
                 wrong = f"it cannot be read: {error.strerror}"
-            except (InputError, answers.Unreadable) as error:
+            except (InputError, raw_predictions.Unreadable) as error:
                 wrong = str(error)
             if wrong:
                 self.note(Note(SET_ASIDE, file, wrong))
@@ -189,8 +192,8 @@ class Store:
         return self._read[file][1]
 
     def _wrong(self, record: Record, file: Path) -> str:
-        """Why a record cannot be the one of its folder and its answers; "" where it can. That answers are gone is noted, and is no
-        fault of the record.
+        """Why a record cannot be the one of its folder and its answers; "" where it can. That
+        answers are gone is noted, and is no fault of the record.
 
         Raises:
             Unreadable: its answers.
@@ -206,8 +209,8 @@ class Store:
         kept = file.with_suffix(".npz")
         if record.status == "ok" and os.path.lexists(kept):
             sets = (*record.scores, *record.predicted)
-            arrays = answers.read(kept, sets, record.answers)
-            wrong = answers.fault(record, arrays)
+            arrays = raw_predictions.read(kept, sets, record.answers)
+            wrong = raw_predictions.fault(record, arrays)
             if not wrong:
                 self._answers.keep(kept, record.answers, arrays)
             return wrong
@@ -234,7 +237,8 @@ class Store:
         )
 
     def records(self) -> Iterator[Record]:
-        """The current record of every cell, in the order of their paths. What cannot be used is in :attr:`notes`."""
+        """The current record of every cell, in the order of their paths. What cannot be used is in
+        :attr:`notes`."""
         yield from self._records_in(self.cells())
 
     def _records_in(self, folders: Iterable[Path]) -> Iterator[Record]:
@@ -250,7 +254,8 @@ class Store:
         return False
 
     def attempts(self, record: Record) -> dict[str, Record]:
-        """Every finished attempt of this record's question whose raw answers are there, by its name."""
+        """Every finished attempt of this record's question whose raw answers are there, by its
+        name."""
         files = self.attempts_in(self._folder_of(record.cell, record.key))[::-1]
         opened = {
             file.stem: self.opened(file) for file in files if file.with_suffix(".npz").is_file()
@@ -277,7 +282,8 @@ class Store:
         return kept
 
     def predictions(self, record: Record, attempt: str = "") -> dict[str, np.ndarray]:
-        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the current one.
+        """``logits.<set>``, ``labels.<set>`` and ``examples.<set>`` of an attempt, or of the
+        current one.
 
         Args:
             record: of this very attempt: it says the sha256 of the answers.
@@ -300,8 +306,8 @@ class Store:
         """
         try:
             sets = (*record.scores, *record.predicted)
-            return answers.read(file.with_suffix(".npz"), sets, record.answers)
-        except answers.Unreadable as error:
+            return raw_predictions.read(file.with_suffix(".npz"), sets, record.answers)
+        except raw_predictions.Unreadable as error:
             raise InputError(f"{file}: {error}; run it again with --rerun") from None
 
     def find_by_key(self, key: str, trained: bool = False) -> Record:
@@ -358,7 +364,8 @@ class Store:
     def write(self, record: Record, arrays: Mapping[str, np.ndarray] | None = None) -> Path:
         """Add an attempt and make it the current one. Earlier attempts stay.
 
-        If this fails after the attempt was written, the same call again only makes it the current one.
+        If this fails after the attempt was written, the same call again only makes it the current
+        one.
 
         Raises:
             ValueError: readers would set it aside: it contains NaN or an infinity, a field is
@@ -372,17 +379,9 @@ class Store:
         with lock_of(folder / ".lock"):
             written, file = self._not_current.pop(folder, (None, None))
             if file is None or written != attempt:
-                # a broken attempt keeps its number
-                taken = (
-                    re.match(r"attempt-([0-9]{1,9})\.", path.name)
-                    for path in folder.glob("attempt-*")
-                )
-                file = (
-                    folder
-                    / f"attempt-{1 + max((int(match[1]) for match in taken if match), default=0)}.json"
-                )
+                file = folder / f"attempt-{1 + _last_number(folder)}.json"
                 if arrays:
-                    data, sha256 = answers.pack(arrays)
+                    data, sha256 = raw_predictions.pack(arrays)
                     record = record.model_copy(update={"answers": sha256})
                     write_atomically(file.with_suffix(".npz"), data)
                 write_atomically(file, (record.model_dump_json(indent=1) + "\n").encode())
@@ -392,8 +391,8 @@ class Store:
         return file
 
     def write_pointers(self) -> Iterator[tuple[Path, str]]:
-        """Write each ``current`` that is missing or names nothing, as after a kill between the two writings; yields it, and the
-        attempt that it names now."""
+        """Write each ``current`` that is missing or names nothing, as after a kill between the two
+        writings; yields it, and the attempt that it names now."""
         for folder in self.cells():
             if self._named(folder / POINTER) is None:
                 with lock_of(folder / ".lock"):  # a run that is between the two writings goes first
@@ -413,12 +412,23 @@ def _unreadable(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
         return str(error)
     if record.status != "ok" or not arrays:
         return ""
-    return answers.fault(record, arrays)
+    return raw_predictions.fault(record, arrays)
 
 
 def _point(file: Path) -> None:
     """Make an attempt the current one of its cell."""
     write_atomically(file.with_name(POINTER), f"{file.name} {sha256_of(file)}\n".encode())
+
+
+def _last_number(folder: Path) -> int:
+    """The highest number of an attempt in a cell's folder, 0 where there is none; a broken attempt
+    keeps its number."""
+    last = 0
+    for path in folder.glob("attempt-*"):
+        match = re.match(r"attempt-([0-9]{1,9})\.", path.name)
+        if match:
+            last = max(last, int(match[1]))
+    return last
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -430,7 +440,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _pointed(pointer: Path) -> tuple[str, str]:
-    """What a ``current`` says: the name of an attempt, and the sha256 of its record.
+    """The content of a ``current``: the name of an attempt, and the sha256 of its record.
 
     Older ones do not have the sha256.
 

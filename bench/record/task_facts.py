@@ -1,23 +1,27 @@
-"""What a record says of its task, its data and its row's name, so that a reader needs no table of tasks and takes no name apart.
+"""Facts that a record has of its task, its data and its row's name, so that a reader needs no table
+of tasks and takes no name apart.
 
-Of what records have no field for, the one place that reads it from a name is here: :func:`data_facts` and
-:func:`row_as_typed`. None of it is part of a key. No torch.
+Some facts have no field, and are read from a name; the one place that does so is here:
+:func:`data_facts` and :func:`row_as_typed`. None of it is part of a key. No torch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from bench.record.cell import Cell, Frozen, Search
 
-if TYPE_CHECKING:
-    from bench.data.tasks import Task
-
-SAMPLE, HUB, OWN, FOLDER = "sample", "hub", "own", "folder"
-"""Where examples are from: the generated suite, GLUE from the hub, a task file of one's own, a folder of GLUE files."""
+SAMPLE = "sample"
+"""Examples of the generated suite."""
+HUB = "hub"
+"""GLUE's examples from the hub."""
+OWN = "own"
+"""Examples of a task of one's own."""
+FOLDER = "folder"
+"""Examples from a folder of GLUE files."""
 
 
 class TaskFacts(Frozen):
@@ -26,34 +30,12 @@ class TaskFacts(Frozen):
     form: str = ""
     """of its answers, a name of :data:`bench.stats.form.FORMS`; "" where it is not known"""
     labels: tuple[str, ...] | None = None
-    """names of its classes in the order of their codes; of other forms none; None where they are not known"""
+    """names of its classes in the order of their codes; of other forms none; None where they are
+    not known"""
     metrics: tuple[str, ...] = ()
     """the first is the one that tables show"""
     unlabelled: tuple[str, ...] = ()
     """evaluation sets whose labels are not public: they are predicted and not scored"""
-
-
-def facts_of(task: Task) -> TaskFacts:
-    unlabelled = tuple(e.name for e in task.evaluation if not e.labelled)
-    return TaskFacts(
-        form=task.form.name, labels=task.labels, metrics=task.metrics, unlabelled=unlabelled
-    )
-
-
-def facts_of_older_record(
-    tasks: Sequence[str], scores: Mapping[str, Mapping[str, float]]
-) -> TaskFacts:
-    """For a record that was written before records described their task: of GLUE's from its table, else from its scores.
-
-    Args:
-        tasks: of the cell: the one task that was scored.
-        scores: evaluation set -> metric -> value.
-    """
-    from bench.data.tasks import GLUE
-
-    if tasks and tasks[0] in GLUE:
-        return facts_of(GLUE[tasks[0]])
-    return TaskFacts(metrics=tuple(next(iter(scores.values()), {})))
 
 
 class Augmented(NamedTuple):
@@ -68,7 +50,7 @@ class Augmented(NamedTuple):
 
 
 class DataFacts(NamedTuple):
-    """What examples a record is of, as far as its source's short name says."""
+    """The examples that a record is of, as far as its source's short name says."""
 
     source: str
     """:data:`SAMPLE`, :data:`HUB`, :data:`OWN` or :data:`FOLDER`"""
@@ -85,18 +67,53 @@ class DataFacts(NamedTuple):
     """whether half of the development rows choose the epoch and the other half is scored"""
 
 
+def held_back_slug(slug: str, draw: int) -> str:
+    """The short name of examples of which a tenth of the training rows is scored.
+
+    Args:
+        draw: which tenth.
+    """
+    return f"{slug}-held-back-{draw}" if draw else f"{slug}-held-back"
+
+
+def half_dev_slug(slug: str) -> str:
+    """The short name of examples of which half of the development rows choose the epoch."""
+    return f"{slug}-half-dev"
+
+
+def augmented_slug(slug: str, augmented: Augmented) -> str:
+    """The short name of examples with further training rows."""
+    made = f"{slug}-{augmented.kind}-augmented-{augmented.times}"
+    return f"{made}-with-{augmented.vectors}" if augmented.vectors else made
+
+
+ENDING = re.compile(
+    r"(?P<base>.*?)"
+    r"(?P<held_back>-held-back(?:-(?P<draw>\d+))?)?"
+    r"(?P<half_dev>-half-dev)?"
+    r"(?:-(?P<kind>masked|rules)-augmented-(?P<times>\d+)(?:-with-(?P<vectors>.+))?)?",
+    re.DOTALL,
+)
+"""A short name, and what these three functions add to it, in the order in which a plan adds it."""
+
+
 @cache
 def data_facts(slug: str) -> DataFacts:
-    """The facts behind the short name of a data source: records have the name and no fields for its parts.
+    """The facts behind the short name of a data source: records have the name and no fields for its
+    parts.
 
-    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of one's own cannot have such a name.
+    A folder of GLUE files whose own name ends like one of these parts is taken for it. A task of
+    one's own cannot have such a name.
     """
-    # in the order in which a plan adds them
-    base, held_back, half_dev, kind, times, vectors = re.fullmatch(
-        r"(.*?)(-held-back(?:-\d+)?)?(-half-dev)?(?:-(masked|rules)-augmented-(\d+)(?:-with-(.+))?)?",
-        slug,
-        re.DOTALL,
-    ).groups()  # type: ignore[union-attr]
+    parts = ENDING.fullmatch(slug)
+    assert parts is not None, "every part but the first may be empty"
+    base = parts["base"]
+    held_back = parts["held_back"] or ""
+    half_dev = parts["half_dev"] or ""
+    augmented = None
+    if parts["kind"]:
+        augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
+
     kinds = {
         "own": OWN,
         "sample": SAMPLE,
@@ -104,14 +121,17 @@ def data_facts(slug: str) -> DataFacts:
         "glue": HUB if base == "glue-hub" else FOLDER,
     }
     source = kinds.get(base.partition("-")[0], FOLDER)
+    augmented = None
+    if parts["kind"]:
+        augmented = Augmented(parts["kind"], int(parts["times"]), parts["vectors"] or "")
     return DataFacts(
-        source,
-        base.removeprefix("folder-") if source == FOLDER else "",
-        base + (held_back or "") + (half_dev or ""),
-        Augmented(kind, int(times), vectors or "") if kind else None,
-        bool(held_back),
-        int((held_back or "").removeprefix("-held-back").removeprefix("-") or 0),
-        bool(half_dev),
+        source=source,
+        folder=base.removeprefix("folder-") if source == FOLDER else "",
+        plain=base + held_back + half_dev,
+        augmented=augmented,
+        held_back=bool(held_back),
+        draw=int(parts["draw"] or 0),
+        half_dev=bool(half_dev),
     )
 
 
@@ -120,7 +140,8 @@ def shown_task(task: str, data: str) -> str:
 
     Args:
         task: its name in keys, records and commands; those of several are joined by ``+``.
-        data: the short name of the source of its examples (:attr:`bench.record.cell.DataIdentity.slug`).
+        data: the short name of the source of its examples
+            (:attr:`bench.record.cell.DataIdentity.slug`).
     """
     if data_facts(data).source != SAMPLE:
         return task
@@ -133,8 +154,8 @@ def shown_tasks(cell: Cell) -> str:
 
 
 def task_names(cell: Cell) -> set[str]:
-    """The names by which a command may ask for the task of a cell: that of its key, and the one that
-    people see."""
+    """The names by which a command may ask for the task of a cell: that of its key, and the one
+    that people see."""
     return {*cell.tasks, shown_tasks(cell)}
 
 
@@ -144,8 +165,11 @@ def recorded_names(cells: Iterable[Cell]) -> set[str]:
 
 
 def several_tasks_note(tasks: str) -> str:
-    """What a record notes of a student that learned several tasks, and what its cost is."""
-    return f"one student was trained on {tasks} together: the cost of training is that of this one training run"
+    """The note of a record whose student learned several tasks, with what its cost is."""
+    return (
+        f"one student was trained on {tasks} together: the cost of training is that of this one "
+        "training run"
+    )
 
 
 def label_suffixes(
@@ -155,7 +179,7 @@ def label_suffixes(
     kernels: str,
     recipe: Mapping[str, Any],
 ) -> list[str]:
-    """What a cell's choices add to the label of its row, in this order."""
+    """The words that a cell's choices add to the label of its row, in this order."""
     return [
         *([f" (best of {len(search.trials)})"] if search is not None else []),
         *([" (best epoch)"] if is_chosen_epoch else []),
@@ -166,7 +190,8 @@ def label_suffixes(
 
 
 def row_as_typed(cell: Cell, label: str = "") -> str:
-    """How a row was typed: its label, or another one of the same cells, without what its cell's choices added to it."""
+    """How a row was typed: its label, or another one of the same cells, without what its cell's
+    choices added to it."""
     added = label_suffixes(
         cell.search, cell.selection is not None, cell.teacher_outputs, cell.kernels, cell.recipe
     )

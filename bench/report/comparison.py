@@ -1,27 +1,24 @@
 """Paired comparisons: two rows on the same examples, their difference, its interval, a test and a
-verdict; and means of columns.
+verdict.
 
 No torch. A side may be the mean of several rows, or a lead over a baseline: each training is one
 source of chance."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import permutations
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from bench.record.cell import TEACHER, is_one_model
+from bench.record.cell import is_one_model
 from bench.record.schema import Record
-from bench.record.store import Store
-from bench.report.groups import ReportGroup, ScoreColumn, why_no_verdict
-from bench.report.resampled import Answers, Resampled, judge_answers, resample, rng_for
-from bench.report.table import TableCell, number
+from bench.report.resampled import Resampled, rng_for
+from bench.report.score_column import ScoreColumn, why_no_verdict
 from bench.stats.distribution import Distribution
-from bench.stats.equivalence import MARGIN, is_shown_within
+from bench.stats.equivalence import MARGIN
 from bench.stats.mean_detail import MeanDetail
 from bench.stats.metrics import metric_of
 from bench.stats.paired import (
@@ -33,19 +30,22 @@ from bench.stats.paired import (
     mcnemar,
     mean_over_columns,
     of_contrast,
-    over_seeds,
     permutation,
 )
 from bench.stats.power import LEVEL, least_gap_at_any_disagreement
 from bench.stats.seeds import TIMES
 
-BETTER, WORSE, NOT_SIGNIFICANT, BORDERLINE = "better", "worse", "not significant", "borderline"
+BETTER = "better"
+WORSE = "worse"
+NOT_SIGNIFICANT = "not significant"
+BORDERLINE = "borderline"
 """How a comparison ended. Borderline: another draw of the resamples may end otherwise."""
 TOO_FEW_SEEDS = "too few seeds for a verdict"
 """Where seeds of a row end in results of several kinds (:mod:`bench.stats.seeds`)."""
 WITHIN = f"within {MARGIN:g} point"
 """What is asked of a row and the best one, beside which of the two is better."""
-SHOWN, NOT_SHOWN = "shown", "not shown"
+SHOWN = "shown"
+NOT_SHOWN = "not shown"
 NEAR_THE_LEVEL = 0.0002, 0.06
 """Between these another draw of the resamples may take p, times the tests of a family, over the
 level: 0.05 is two standard errors or more from the rest."""
@@ -133,12 +133,16 @@ class Comparison:
     """One line of the answer; scores and differences in percent.
 
     Attributes:
-        task: the column, by its task and, where that has several, its evaluation set; ``mean`` for the mean of several.
+        task: the column, by its task and, where that has several, its evaluation set; ``mean`` for
+            the mean of several.
         seeds, second_seeds: of the two rows; of a mean whose columns have different ones: none.
-        test: mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with Student's t over seeds.
-        least: the smallest true difference that four in five such comparisons would find; None where the answers do not say.
+        test: mid-p (or exact) McNemar, permutation of examples, or bootstrap of examples with
+            Student's t over seeds.
+        least: the smallest true difference that four in five such comparisons would find; None
+            where the answers do not say.
         borrowed: whether a row of one seed was taken to scatter as the other does.
-        adjusted: p after Holm's adjustment over its family: the columns of the same two rows. A mean is a test of its own.
+        adjusted: p after Holm's adjustment over its family: the columns of the same two rows. A
+            mean is a test of its own.
         family: how many tests that are.
         names: of the two sides, as tables print their rows.
         error: the standard error that random draws leave in p.
@@ -193,46 +197,116 @@ class Comparison:
 
 MEAN = "mean"
 NO_LEAST = (
-    "A dash for the minimum detectable difference: the two rows have the same predictions on every example, or their training runs "
-    "vary so much that no difference would be found. Agreement on all examples does not prove that a small difference would be found."
+    "A dash for the minimum detectable difference: the two rows have the same predictions on every "
+    "example, or their training runs vary so much that no difference would be found. Agreement on "
+    "all examples does not prove that a small difference would be found."
+)
+ONE_MODEL_EACH = (
+    "One model of each row says nothing about other training runs: the test covers the examples "
+    "alone."
+)
+BORROWED = (
+    "Where a row of one seed is compared with a row of several seeds, the difference uses all "
+    "seeds of both rows, and the variance over seeds is assumed to be the same for both."
+)
+SEEDS_APART = (
+    f"{TOO_FEW_SEEDS.capitalize()}: the seeds of one of the two rows are more than {TIMES:g} "
+    "standard deviations of the other rows' seeds apart, so they are of several kinds, and the "
+    "mean of so few is no estimate."
 )
 Pair = tuple[Resampled, Sides]
 """The answers of a column, and what is compared there."""
 NO_PAIRS: Mapping[int, Pair] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class RowDifference:
+    """A row compared with another one in each column that has the predictions of both.
+
+    Attributes:
+        row, other: the second one is subtracted from the first one.
+        columns: column -> the comparison, with Holm's adjustment over the columns.
+        keys: column -> the keys of both rows' records there.
+        mean: over the columns of all means; None where one of them is missing, or there is one.
+    """
+
+    row: str
+    other: str
+    columns: Mapping[ScoreColumn, Comparison]
+    keys: Mapping[ScoreColumn, tuple[str, ...]]
+    mean: Comparison | None = None
+
+    @property
+    def tests(self) -> int:
+        """How many columns have a verdict."""
+        return sum(not line.no_verdict for line in self.columns.values())
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        """The keys of both rows' records in all columns."""
+        keys: list[str] = []
+        for of_column in self.keys.values():
+            keys += of_column
+        return tuple(keys)
+
+    def over(self, averaged: Sequence[ScoreColumn]) -> Comparison | None:
+        """The comparison over these columns of all means: that of the column where it is one."""
+        return self.columns.get(averaged[0]) if len(averaged) == 1 else self.mean
+
+    def keys_over(self, averaged: Sequence[ScoreColumn]) -> tuple[str, ...]:
+        """The keys behind :meth:`over`."""
+        return self.keys.get(averaged[0], ()) if len(averaged) == 1 else self.all_keys
+
+
 def judged(
     lines: Sequence[Comparison], averaged: Mapping[int, Pair] = NO_PAIRS
 ) -> list[Comparison]:
-    """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them that of a mean, if there is one.
+    """The comparisons of two rows, column by column, with Holm's adjustment over them; behind them
+    that of a mean, if there is one.
 
-    The columns are a family of tests and the mean is one test. No other pair is in it, so that a verdict on two rows is the
-    same whatever else was compared, or lies in the folder.
+    The columns are a family of tests and the mean is one test. No other pair is in it, so that a
+    verdict on two rows is the same whatever else was compared, or lies in the folder.
 
     Args:
         averaged: number of a line whose column is in the mean -> its answers and what is compared.
     """
     # what has no verdict is no test
     tested = [number for number, line in enumerate(lines) if not line.no_verdict]
-    values = dict(zip(tested, holm([lines[number].p for number in tested]), strict=True))
-    family = [
-        replace(line, adjusted=values.get(number, 1.0), family=len(tested))
-        for number, line in enumerate(lines)
-    ]
-    if not averaged:
-        return family
-    lines = [lines[number] for number in averaged]
-    drawn = mean_difference(list(averaged.values()))
+    adjusted = dict(zip(tested, holm([lines[number].p for number in tested]), strict=True))
+    family = []
+    for number, line in enumerate(lines):
+        family.append(replace(line, adjusted=adjusted.get(number, 1.0), family=len(tested)))
+    if averaged:
+        family.append(_mean_of([lines[number] for number in averaged], list(averaged.values())))
+    return family
+
+
+def _mean_of(lines: Sequence[Comparison], pairs: Sequence[Pair]) -> Comparison:
+    """The comparison of the mean of several columns.
+
+    Args:
+        lines: the comparisons of its columns.
+        pairs: of each column its answers and what is compared.
+    """
+    drawn = mean_difference(pairs)
     low, high = drawn.interval()
     p = drawn.p()
-    known = all(line.least is not None and line.low < line.high for line in lines)
-    alike = len({(line.seeds, line.second_seeds) for line in lines}) == 1
-    mean = Comparison(
+
+    # a mean has a minimum detectable difference where each of its columns has one
+    least = None
+    if all(line.least is not None and line.low < line.high for line in lines):
+        least = drawn.least_detectable()
+    # and it has seeds where all columns have the same
+    first = lines[0]
+    has_same_seeds = all(
+        (line.seeds, line.second_seeds) == (first.seeds, first.second_seeds) for line in lines
+    )
+    return Comparison(
         task=MEAN,
         metric=f"{len(lines)} columns",
         examples=sum(line.examples for line in lines),
-        seeds=lines[0].seeds if alike else (),
-        second_seeds=lines[0].second_seeds if alike else (),
+        seeds=first.seeds if has_same_seeds else (),
+        second_seeds=first.second_seeds if has_same_seeds else (),
         borrowed=any(line.borrowed for line in lines),
         first=float(np.mean([line.first for line in lines])),
         second=float(np.mean([line.second for line in lines])),
@@ -241,13 +315,12 @@ def judged(
         test="bootstrap",
         p=p,
         adjusted=p,
-        least=drawn.least_detectable() if known else None,
-        names=lines[0].names,
+        least=least,
+        names=first.names,
         error=error_of_p(drawn),
         has_seeds_apart=any(line.has_seeds_apart for line in lines),
         no_verdict=next((line.no_verdict for line in lines if line.no_verdict), ""),
     )
-    return [*family, mean]
 
 
 def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
@@ -257,28 +330,22 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
     the seeds, says how far 0 lies outside.
     """
     column = data.column
-    metric = metric_of(column.metric)
     rows = [row for side in sides for _, row in side.weighted()]
-    seeds = max(map(len, rows))
-    whole = _contrast(data, sides).distribution()
+    seeds = max(len(row) for row in rows)
+    contrast = _contrast(data, sides).distribution()
     most = _largest_difference(column, sides)
-    drawn = whole.within(-most, most).times(100)
+
+    # the interval, within what the metric allows
+    drawn = contrast.within(-most, most).times(100)
     low, high = drawn.interval()
-    if seeds > 1 or len(rows) > 2:
+
+    # the test
+    if seeds == 1 and len(rows) == 2:
+        test, p, error = _test_of_one_seed(data, rows, exact)
+    else:
         test = "bootstrap"
         p = drawn.p()
         error = error_of_p(drawn)
-    else:
-        test, p, error = _test_of_one_seed(data, rows, exact)
-
-    # The minimum detectable difference. Where two rows answer alike, drawing examples moves nothing: shares of right answers still
-    # have the gap that McNemar's test could find at best, other metrics have no bound. One seed is tested by McNemar's too.
-    least = None if whole.is_constant else whole.least_detectable()
-    if metric.right and (whole.is_constant or (seeds == 1 and len(rows) == 2)):
-        bound = least_gap_at_any_disagreement(len(data.labels), exact)
-        least = None if bound is None else max(bound, least or 0.0)
-    if least is not None:
-        least = 100 * least if least <= most else None
 
     has_sets = len(rows[0][0].scores) > 1
     return Comparison(
@@ -294,11 +361,34 @@ def compared(data: Resampled, sides: Sides, exact: bool = False) -> Comparison:
         high=high,
         test=test,
         p=p,
-        least=least,
+        least=_least_detectable(data, contrast, seeds == 1 and len(rows) == 2, exact, most),
         names=(sides[0].name, sides[1].name),
         error=error,
         no_verdict=_why_no_verdict(rows),
     )
+
+
+def _least_detectable(
+    data: Resampled, contrast: Distribution, is_of_one_seed: bool, exact: bool, most: float
+) -> float | None:
+    """The minimum detectable difference, in percent; None where the answers do not say.
+
+    Args:
+        contrast: the difference of the two sides, as a share.
+        is_of_one_seed: whether two rows of one seed are compared, which McNemar's test does.
+        most: the largest difference that the metric allows, as a share.
+    """
+    # where two rows answer alike, drawing examples moves nothing
+    least = None if contrast.is_constant else contrast.least_detectable()
+    # shares of right answers still have the gap that McNemar's test could find at best; other
+    # metrics have no bound
+    is_share = metric_of(data.column.metric).right is not None
+    if is_share and (contrast.is_constant or is_of_one_seed):
+        bound = least_gap_at_any_disagreement(len(data.labels), exact)
+        least = None if bound is None else max(bound, least or 0.0)
+    if least is None or least > most:
+        return None
+    return 100 * least
 
 
 def _why_no_verdict(rows: Sequence[tuple[Record, ...]]) -> str:
@@ -360,143 +450,11 @@ def contrast_of_mean(pairs: Sequence[Pair]) -> Resamples:
 def mean_difference(pairs: Sequence[Pair]) -> Distribution:
     """The first side less the second, as other examples and trainings would give it: in percent,
     the mean over these columns."""
-    # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies within, so an interval that is
-    # cut there covers it as often as before, and every quantile within stays where it was
+    # Student's t of two seeds reaches beyond what the metrics can give. The true difference lies
+    # within, so an interval that is cut there covers it as often as before, and every quantile
+    # within stays where it was
     most = float(np.mean([_largest_difference(data.column, sides) for data, sides in pairs]))
     return contrast_of_mean(pairs).distribution().within(-most, most).times(100)
-
-
-def mean_of_rows(
-    group: ReportGroup, answers: Answers, columns: Sequence[ScoreColumn], *rows: str
-) -> Distribution | None:
-    """The mean over these columns of a row's score, or of the difference of two rows, in percent.
-
-    None where a column has not all of their answers, to the same examples.
-    """
-    pairs = []
-    for column in columns:
-        data = answers.get(column)
-        own = [group.finished(row, column) for row in rows]
-        if data is None or not all(map(data.has, own)):
-            return None
-        pairs.append((data, own))
-    if len(rows) == 2:
-        return mean_difference([(data, sides_of(*own)) for data, own in pairs])
-    parts = list[tuple[str, Resamples]]()
-    limits = list[tuple[float, float]]()
-    for data, (finished,) in pairs:
-        score_RS = data.stacked(finished)
-        metric = metric_of(data.column.metric)
-        # of one model, as a teacher of all seeds, only the examples are drawn
-        parts.append((data.column.task, over_seeds(score_RS, score_RS)))
-        limits.append((metric.low, metric.high))
-    low, high = np.mean(limits, axis=0)
-    return mean_over_columns(parts).distribution().within(float(low), float(high)).times(100)
-
-
-def within_margin(
-    group: ReportGroup, columns: Sequence[ScoreColumn], drawn: Distribution, *rows: str
-) -> bool:
-    """Whether the mean difference of two rows is shown to be within the margin.
-
-    One training says nothing of others, so a row that is trained needs two seeds in each column.
-    Seeds that end in results of several kinds say as little.
-
-    Args:
-        drawn: as :func:`mean_of_rows` has it of these rows and columns.
-    """
-    if group.has_seeds_apart(rows, columns):
-        return False
-    for row in rows:
-        for column in columns:
-            done = group.finished(row, column)
-            if len(done) < 2 and not is_one_model(done[0].cell):
-                return False
-    return is_shown_within(drawn)
-
-
-def not_shown_better(group: ReportGroup, answers: Answers) -> list[ScoreColumn]:
-    """The columns in which the 95 % interval of the teacher's score is not above what one answer to everything scores; none where it is
-    so in all of them."""
-    columns = []
-    for column, constant in group.baselines.items():
-        known = column in answers and group.finished(TEACHER, column)
-        drawn = mean_of_rows(group, answers, [column], TEACHER) if known else None
-        if drawn is not None and drawn.interval()[0] <= constant:
-            columns.append(column)
-    return columns if len(columns) < len(group.columns) else []
-
-
-def columns_of_noise(group: ReportGroup, store: Store) -> list[ScoreColumn]:
-    """As :func:`not_shown_better`, from the teacher's stored answers alone."""
-    teacher = ReportGroup(
-        group.cell, group.identity, [r for r in group.records if r.row == TEACHER]
-    )
-    judge_answers(teacher, store)
-    return not_shown_better(teacher, resample(teacher, store))
-
-
-def mean_scores(group: ReportGroup, answers: Answers) -> dict[str, TableCell]:
-    """The mean score of every row that has its columns, with its interval where all answers are stored."""
-    means = {}
-    for label, value in group.mean_scores.items():
-        drawn = mean_of_rows(group, answers, group.averaged, label)
-        low, high = (None, None) if drawn is None else drawn.interval()
-        means[label] = number(value, low=low, high=high)
-    return means
-
-
-class MeanDifferences(Mapping[tuple[str, str], TableCell]):
-    """(first, second) -> mean difference first - second, of two complete rows, in both orders.
-
-    A difference is drawn when it is first asked for: a report shows few of all rows against all.
-    """
-
-    def __init__(self, group: ReportGroup, answers: Answers, labels: Sequence[str]) -> None:
-        self._group = group
-        self._answers = answers
-        self._place = {label: place for place, label in enumerate(labels)}
-        self._drawn: dict[tuple[str, str], tuple[TableCell, TableCell] | None] = {}
-
-    def __getitem__(self, rows: tuple[str, str]) -> TableCell:
-        first, second = rows
-        if first == second or first not in self._place or second not in self._place:
-            raise KeyError(rows)
-        # both orders are one draw
-        is_turned = self._place[first] > self._place[second]
-        ordered = (second, first) if is_turned else (first, second)
-        if ordered not in self._drawn:
-            self._drawn[ordered] = self._both_ways(*ordered)
-        cells = self._drawn[ordered]
-        if cells is None:
-            raise KeyError(rows)
-        return cells[is_turned]
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return (rows for rows in permutations(self._place, 2) if self.get(rows) is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def _both_ways(self, first: str, second: str) -> tuple[TableCell, TableCell] | None:
-        """first - second, and second - first; None where answers are missing."""
-        columns = self._group.averaged
-        drawn = mean_of_rows(self._group, self._answers, columns, first, second)
-        if drawn is None:
-            return None
-        gaps = [self._score(first, column) - self._score(second, column) for column in columns]
-        value = float(np.mean([100 * gap for gap in gaps]))
-        low, high = drawn.interval()
-        near = within_margin(self._group, columns, drawn, first, second)
-        return (
-            number(value, "+.1f", low=low, high=high, is_within=near),
-            number(-value, "+.1f", low=-high, high=-low, is_within=near),
-        )
-
-    def _score(self, row: str, column: ScoreColumn) -> float:
-        """The mean over seeds."""
-        done = self._group.finished(row, column)
-        return float(np.mean([r.scores[column.evaluation][column.metric] for r in done]))
 
 
 def p_in_words(p: float) -> str:
@@ -505,18 +463,16 @@ def p_in_words(p: float) -> str:
 
 
 def comparison_notes(lines: Collection[Comparison]) -> list[str]:
-    """What a reader of these comparisons has to know of their seeds and minimum detectable differences."""
-    notes = {line.no_verdict: bool(line.no_verdict) for line in lines}
-    notes |= {
-        "One model of each row says nothing about other training runs: the test covers the examples alone.": any(
-            len(line.seeds) == len(line.second_seeds) == 1 and not line.no_verdict for line in lines
-        ),
-        "Where a row of one seed is compared with a row of several seeds, the difference uses all seeds of both rows, and the variance "
-        "over seeds is assumed to be the same for both.": any(line.borrowed for line in lines),
-        NO_LEAST: any(line.least is None for line in lines),
-        f"{TOO_FEW_SEEDS.capitalize()}: the seeds of one of the two rows are more than {TIMES:g} standard deviations of the other rows' "
-        "seeds apart, so they are of several kinds, and the mean of so few is no estimate.": any(
-            line.has_seeds_apart and not line.no_verdict for line in lines
-        ),
-    }
-    return [note for note, applies in notes.items() if applies]
+    """What a reader of these comparisons has to know of their seeds and minimum detectable
+    differences."""
+    notes = list(dict.fromkeys(line.no_verdict for line in lines if line.no_verdict))
+    tested = [line for line in lines if not line.no_verdict]
+    if any(len(line.seeds) == len(line.second_seeds) == 1 for line in tested):
+        notes.append(ONE_MODEL_EACH)
+    if any(line.borrowed for line in lines):
+        notes.append(BORROWED)
+    if any(line.least is None for line in lines):
+        notes.append(NO_LEAST)
+    if any(line.has_seeds_apart for line in tested):
+        notes.append(SEEDS_APART)
+    return notes

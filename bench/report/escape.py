@@ -1,6 +1,7 @@
-"""Text of others in our files: names, labels, notes and environments reach Markdown, LaTeX and CSV as words, never as code.
+"""Text of others in our files reaches Markdown, LaTeX and CSV as words, never as code.
 
-What our own reports hold stays as it is to the byte: numbers, bold, code and footnotes are ours.
+It is in names, labels, notes and environments. What our own reports hold stays as it is to the
+byte: numbers, bold, code and footnotes are ours.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def spreadsheet(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """One line of Markdown: no HTML, no link and no image of somebody else's in it; our own marks stay."""
+    """One line of Markdown, without HTML, links and images of somebody else's; our marks stay."""
     return TAG.sub("&lt;", flat(text)).replace("](", "]\\(")
 
 
@@ -48,6 +49,8 @@ def cell(text: str) -> str:
 def code(text: str) -> str:
     """Inline code that ends where we end it."""
     text = flat(text)
+    # a fence longer than any run of backticks within
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence, space = "`" * (longest + 1), " " if longest else ""
+    fence = "`" * (longest + 1)
+    space = " " if longest else ""
     return f"{fence}{space}{text}{space}{fence}"

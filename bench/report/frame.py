@@ -1,4 +1,5 @@
-"""What readers of records ask: what is wrong with a folder without any, and from which teacher a student learned. No torch."""
+"""What readers of records ask: what is wrong with a folder without any, and from which teacher a
+student learned. No torch."""
 
 from __future__ import annotations
 
@@ -30,8 +31,11 @@ def teacher_weights(record: Record) -> str | None:
 
 def same_teacher(student: Record, teacher: Record) -> bool:
     """Whether both records name the same teacher: by its weights where both do, else by its key."""
-    own, theirs = teacher_weights(student), teacher_weights(teacher)
-    return own == theirs if own and theirs else student.cell.teacher.key == teacher.cell.teacher.key
+    named = teacher_weights(student)
+    shown = teacher_weights(teacher)
+    if named and shown:
+        return named == shown
+    return student.cell.teacher.key == teacher.cell.teacher.key
 
 
 def teachers_of(students: Sequence[Record], teachers: Sequence[Record]) -> list[Record]:

@@ -1,7 +1,7 @@
-"""The HTML page of a report: the same tables and pictures as its Markdown, in one file that asks no network.
+"""The HTML page of a report: the tables and pictures of its Markdown, in one file without network.
 
-The same records give the same bytes. Every text of a record or of data is escaped: by the template engine in the page, and
-by the JSON filter in its data, which the script only ever sets as text.
+The same records give the same bytes. Every text of a record or of data is escaped: by the template
+engine in the page, and by the JSON filter in its data, which the script only ever sets as text.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 from bench.report.comparison import p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
-from bench.report.file_names import named
-from bench.report.groups import ReportGroup
 from bench.report.latex import LatexTable, to_latex
 from bench.report.render import to_csv
 from bench.report.reproduce import commands
 from bench.report.sources import facts
-from bench.report.table import Footnotes, TableCell
+from bench.report.study import Study
+from bench.report.table import Footnotes, Table, TableCell
 from bench.report.tables.leaderboard import SYMBOLS
 from bench.report.tables.registry import SUMMARY
 
@@ -37,41 +36,38 @@ DIGITS = 4
 
 
 def html_page(
-    group: ReportGroup, sections: Sequence[Section], papers: Mapping[str, LatexTable]
+    group: Study,
+    tables: Mapping[str, Table],
+    sections: Sequence[Section],
+    papers: Mapping[str, LatexTable],
 ) -> bytes:
     """The page of a group with these sections; the template writes them.
 
     Args:
+        tables: by the names of their files.
         papers: of the tables that are for a paper, by the names of their files.
     """
-    tables = named(group.tables)
-    # what a reader sees of a cell on a closer look: the template adds an entry for each cell that has more than its text
+    # what a reader sees of a cell on a closer look: the template adds an entry for each cell that
+    # has more than its text
     details: list[dict[str, Any]] = []
 
     def detail(cell: TableCell) -> int | None:
         """Add the entry of a cell; returns its index, or None where the cell has only its text."""
         if cell.value is None and not cell.keys:
             return None
-        names = ("value", "low", "high", "sd", "n", "p")
-        values = (cell.value, cell.low, cell.high, cell.deviation, cell.n, cell.p)
-        details.append(
-            {name: _rounded(v) for name, v in zip(names, values, strict=True) if v is not None}
-        )
-        if cell.keys:
-            details[-1]["keys"] = list(cell.keys)
+        details.append(_detail(cell))
         return len(details) - 1
 
+    # what a reader can copy of a table
     files = {
         stem: (to_csv(table), to_latex(papers[stem]) if stem in papers else "")
         for stem, table in tables.items()
     }
-    style, script = (
-        (HERE / "page.css").read_text(encoding="utf-8"),
-        (HERE / "page.js").read_text(encoding="utf-8"),
-    )
-    text = _environment().get_template("page.html")
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    script = (HERE / "page.js").read_text(encoding="utf-8")
+    template = _environment().get_template("page.html")
     typed = commands(group)
-    return text.render(
+    return template.render(
         title=group.heading,
         facts=facts(group),
         command=typed[0] if typed else "",
@@ -96,24 +92,43 @@ def html_page(
     ).encode()
 
 
+def _detail(cell: TableCell) -> dict[str, Any]:
+    """The numbers of a cell, and the keys of its records."""
+    numbers = {
+        "value": cell.value,
+        "low": cell.low,
+        "high": cell.high,
+        "sd": cell.deviation,
+        "n": cell.n,
+        "p": cell.p,
+    }
+    detail: dict[str, Any] = {}
+    for name, value in numbers.items():
+        if value is not None:
+            detail[name] = _rounded(value)
+    if cell.keys:
+        detail["keys"] = list(cell.keys)
+    return detail
+
+
 def _split(cell: TableCell) -> tuple[str, str, str]:
-    """What is printed of a cell: large, small, and on a closer look. Of a tested difference the verdict is a sign."""
-    large, bracket, small = (
-        flat(cell.text).partition(" (") if cell.low is not None else (cell.text, "", "")
-    )
-    if cell.p is None or cell.value is None or cell.low is None or cell.high is None:
+    """What is printed of a cell: large, small, and on a closer look.
+
+    The verdict of a tested difference is a sign.
+    """
+    # no interval
+    if cell.low is None:
+        return cell.text, "", ""
+    # an interval alone
+    if cell.p is None or cell.value is None or cell.high is None:
+        large, bracket, small = flat(cell.text).partition(" (")
         return large, bracket.strip() + small, ""
-    said = f"{cell.verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
-    said += (
-        f" after Holm's adjustment ({p_in_words(cell.alone)} before)"
-        if cell.alone not in (None, cell.p)
-        else ""
-    )
-    return (
-        f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}",
-        f"({cell.low:+.1f} to {cell.high:+.1f})",
-        said,
-    )
+    # a tested difference
+    test = f"{cell.verdict}: p = {p_in_words(cell.p)}".replace("= <", "<")
+    if cell.alone not in (None, cell.p):
+        test += f" after Holm's adjustment ({p_in_words(cell.alone)} before)"
+    large = f"{cell.value:+.1f} {SYMBOLS[cell.verdict]}"
+    return large, f"({cell.low:+.1f} to {cell.high:+.1f})", test
 
 
 def _hash(text: str) -> str:
@@ -147,34 +162,37 @@ def _rounded(value: float) -> float:
 
 
 def numbers_of(
-    group: ReportGroup, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
+    group: Study, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
     """What the page's filters, closer looks and copies are made of, as JSON has it."""
+    rows = {}
+    for label in group.systems:
+        rows[label] = {
+            "name": group.called(label),
+            "method": group.records_of(label)[0].cell.method,
+            "complete": label in group.mean_scores,
+        }
+    # the records that a closer look names
     shown = {key for detail in details for key in detail.get("keys", ())}
-    return {
-        "columns": [column.title for column in group.printed_columns],
-        "rows": {
-            label: {
-                "name": group.called(label),
-                "method": group.records_of(label)[0].cell.method,
-                "complete": label in group.mean_scores,
-            }
-            for label in group.systems
-        },
-        "details": details,
-        "records": {
-            record.key: {
+    records = {}
+    for record in group.records:
+        if record.key in shown:
+            records[record.key] = {
                 "row": record.called,
                 "tasks": list(map(group.shown, record.cell.tasks)),
                 "seed": record.cell.seed,
-                "scores": {
-                    name: {metric: _rounded(100 * score) for metric, score in scores.items()}
-                    for name, scores in record.scores.items()
-                },
+                "scores": {name: _percent(scores) for name, scores in record.scores.items()},
             }
-            for record in group.records
-            if record.key in shown
-        },
+    return {
+        "columns": [column.title for column in group.printed_columns],
+        "rows": rows,
+        "details": details,
+        "records": records,
         "results": shlex.quote(group.results),
         "files": files,
     }
+
+
+def _percent(scores: Mapping[str, float]) -> dict[str, float]:
+    """Metric -> score in percent."""
+    return {metric: _rounded(100 * score) for metric, score in scores.items()}

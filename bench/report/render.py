@@ -48,17 +48,22 @@ def to_markdown(table: Table, notes: Footnotes | None = None) -> str:
         notes: the footnotes of all tables so far, to which those of this one are added.
     """
     notes = Footnotes() if notes is None else notes
-    rows = [[_marked(cell, notes) for cell in line.all_cells] for line in table.lines]
+    rows = []
+    for line in table.lines:
+        rows.append([_marked(cell, notes) for cell in line.all_cells])
     blocks = [list(range(len(table.columns)))]
     if table.width is not None:
         blocks = _blocks(table, rows, table.width)
     parts = []
     for block in blocks:
-        shown = [[row[i] for i in block] for row in rows]
-        header = [table.header[i] for i in block]
-        sides = [table.sides[i] for i in block]
-        parts.append(github(shown, header, sides))
+        shown = [_at(row, block) for row in rows]
+        parts.append(github(shown, _at(table.header, block), _at(table.sides, block)))
     return "\n\n".join(parts)
+
+
+def _at(texts: Sequence[str], columns: Sequence[int]) -> list[str]:
+    """The texts in these columns."""
+    return [texts[column] for column in columns]
 
 
 def _marked(cell: TableCell, notes: Footnotes) -> str:

@@ -4,99 +4,209 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.plan.from_record import is_own, source_options, typed_task
-from bench.plan.request import CHECKPOINT_OPTION_OF_RULE, NUMBERS, SAMPLE
-from bench.plan.spelling import as_typed
-from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER, Cell
-from bench.record.recipe import ADAMW, Recipe
+from bench.record.cell import PLUS_INT8, POINTS_IN_8_BITS, TEACHER
+from bench.record.recipe import Recipe
 from bench.record.schema import Record
-from bench.record.store import Store
-from bench.record.task_facts import data_facts, row_as_typed
-from bench.report.groups import ReportGroup
+from bench.record.task_facts import OWN, data_facts, row_as_typed
+from bench.report.study import Study
+from bench.request import RECORDED, Request
+from bench.request.choices import SAMPLE
+from bench.request.recorded import PretrainingText, Recorded, task_as_typed
 from bench.stats.own_metrics import reference_of
 
-Words = tuple[str, ...]
-EACH_SEED = "a search for each seed"
-"""In the place of the option that says how many, until the seeds of a command are known."""
+FIRST = ("seeds", "data", "teacher")
+"""Options that every command begins with, behind rows and tasks."""
+OF_ROWS = ("checkpoint", "teacher_outputs", "kernels", "numbers")
+"""Options in which the rows of one table may differ."""
+OF_TRAINING = (
+    "recipe",
+    "epochs",
+    "optimizer",
+    "precision",
+    "deterministic",
+    "augment",
+    "augment_times",
+    "word_vectors",
+)
+"""Options of the training that all rows of a table share; an experiment's file may set them."""
+LAST = ("metric", "max_train_rows", "corpus", "corpus_tokens", "threads", "device")
+ALWAYS = (*FIRST, "recipe", "epochs", "threads", "device", "results")
+"""Options that are typed although they are the usual ones: those may change."""
 
 
-def commands(group: ReportGroup) -> list[str]:
-    """The commands that find the records of a group, each with the rows that have the same tasks and seeds.
+@dataclass(frozen=True)
+class SearchOptions:
+    """The options of ``tune`` that its request has not."""
 
-    Rows that were chosen in another way, tasks learned together and starts on another text have commands of their own.
-    Folders and files are named without their place, which is the reader's to know. The trials of a search have none:
-    they are made again by the search whose best row names them.
+    trials: int
+    settings: tuple[str, ...]
+    each_seed: bool
+    """whether each seed has a search of its own"""
+    seed: int | None
+    """of the trials, where all seeds have one search: such searches have a command each"""
+
+    def words(self, seeds: int) -> list[str]:
+        """How they are typed for so many seeds."""
+        words = ["--trials", str(self.trials)]
+        if self.settings:
+            words += ["--search", ",".join(self.settings)]
+        if self.each_seed:
+            words += ["--searches", str(seeds)]
+        return words
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How rows were asked for: what they share that one command asks for."""
+
+    request: Request
+    """without rows, tasks and seeds"""
+    together: tuple[str, ...]
+    """tasks that are learned together"""
+    search: SearchOptions | None
+
+    @property
+    def without_text(self) -> Asked:
+        """The same of rows that no text of pre-training concerns."""
+        return replace(self, request=replace(self.request, corpus=(), corpus_tokens=None))
+
+
+def commands(group: Study) -> list[str]:
+    """The commands that find the records of a group, each with the rows that have the same tasks
+    and seeds.
+
+    Rows that were chosen in another way, tasks learned together and starts on another text have
+    commands of their own. Folders and files are named without their place, which is the reader's
+    to know. The trials of a search have none: they are made again by the search whose best row
+    names them.
     """
     if group.facts.held_back and group.facts.augmented is None:
         return []
-    known, slug, cells = (
-        group.texts,
-        group.cell.data.slug,
-        [record.cell for record in group.records],
-    )
-    plain = next((cell.recipe for cell in cells if cell.method == TEACHER), Recipe().as_dict())
-    place = {label: number for number, label in enumerate(group.systems if group.order else ())}
+    shared = request_of(group)
+    usual = _usual(group)
 
     # row, and how it was asked for -> task -> seeds
-    asked: dict[tuple[str, Words, Words, int | None, Words], dict[str, set[int]]] = {}
-    for record in sorted(group.records, key=lambda record: place.get(record.row, 0)):
-        if record.row != TEACHER:
-            together = tuple(partner.task for partner in record.cell.together)
-            limit = record.cell.row_limit if together else group.cell.data.max_train_rows
-            search = record.cell.search
-            # of two searches with different seeds each has a command, which begins with its own;
-            # but one command repeats the search for each seed
-            own = str(search.seed) if search and not search.each_seed else ""
-            begins = (own, *_begins(record.cell, plain))
-            how = (_row(record), begins, together, limit, _text(record, known))
-            seeds_of_task = asked.setdefault(how, {}).setdefault(record.cell.tasks[0], set())
-            seeds_of_task |= {record.cell.seed, *([search.seed] if search else [])}
+    found: dict[tuple[str, Asked], dict[str, set[int]]] = {}
+    for record in _in_order(group):
+        how = _asked(Recorded(record.cell, usual=usual, text=_text(record, group)), shared)
+        seeds_of_task = found.setdefault((_row(record), how), {})
+        seeds = seeds_of_task.setdefault(record.cell.tasks[0], set())
+        seeds.add(record.cell.seed)
+        if record.cell.search is not None:
+            seeds.add(record.cell.search.seed)
 
-    # a command: how it begins, its tasks, seeds, limit and text -> its rows; those that no text concerns join others of the same rest
-    rows: dict[tuple[Words, Words, tuple[int, ...], int | None, Words], list[str]] = {}
-    for (row, begins, together, limit, text), seeds_of in sorted(
-        asked.items(), key=lambda item: not item[0][-1]
-    ):
-        for seeds in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of.values()):
-            tasks = together or tuple(
-                t for t in group.tasks if tuple(sorted(seeds_of.get(t, ()))) == seeds
-            )
-            command = (begins, tasks, seeds, limit, text)
-            home = next(
-                (other for other in rows if not text and other[:-1] == command[:-1]), command
-            )
-            rows.setdefault(home, []).append(row)
+    # a command: what it asks for, its tasks and its seeds -> its rows; those that no text concerns
+    # come last, and join others of the same rest
+    rows: dict[tuple[Asked, tuple[str, ...], tuple[int, ...]], list[str]] = {}
+    in_order = sorted(found.items(), key=lambda item: not _has_text(item[0][1]))
+    for (row, how), seeds_of_task in in_order:
+        for some in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of_task.values()):
+            tasks = how.together
+            if not tasks:
+                tasks = tuple(t for t in group.tasks if seeds_of_task.get(t) == set(some))
+            command = (how, tasks, some)
+            if not _has_text(how):
+                alike = [c for c in rows if (c[0].without_text, *c[1:]) == command]
+                command = next(iter(alike), command)
+            rows.setdefault(command, []).append(row)
     if not rows:
-        rows[
-            ("", "run", "--only", "teachers"),
-            tuple(group.tasks),
-            (),
-            group.cell.data.max_train_rows,
-            (),
-        ] = []
+        teachers = replace(shared, methods="", tasks=_typed(group, group.tasks), seeds=())
+        return [_command(group, "run", replace(teachers, corpus=(), corpus_tokens=None), [])]
+    return [
+        _command_of_rows(group, how, tasks, seeds, named)
+        for (how, tasks, seeds), named in rows.items()
+    ]
 
-    written = []
-    for ((_, verb, *options), tasks, seeds, limit, text), of_command in rows.items():
-        # a row is among those of its own ablations, and is made for its score in 8 bits
-        named = [
-            r
-            for r in dict.fromkeys(of_command)
-            if not {f"{r}:ablate", f"{r}{PLUS_INT8}"} & set(of_command)
-        ]
-        words = [verb, "--methods", ",".join(named)] if named else [verb]
-        words += ["--tasks", ",".join(typed_task(slug, task, cells) for task in tasks)]
-        # a search knows the common recipe alone
-        recipe = ["--recipe", group.recipe] if verb != "tune" else []
-        if EACH_SEED in options:
-            options = [*(word for word in options if word != EACH_SEED)]
-            options += ["--searches", str(len(seeds))]
-        written.append(
-            _typed(group, words, seeds, limit, text, [*options, *recipe, *_numbers(group)])
+
+def _in_order(group: Study) -> list[Record]:
+    """The records of a group's rows, in the order of its table where that has one."""
+    labels = group.systems if group.order else ()
+    place = {label: number for number, label in enumerate(labels)}
+    students = [record for record in group.records if record.row != TEACHER]
+    return sorted(students, key=lambda record: place.get(record.row, 0))
+
+
+def _asked(told: Recorded, shared: Request) -> Asked:
+    """How the row of a record was asked for.
+
+    Args:
+        shared: the request of its group, whose records agree in all but the options of rows.
+    """
+    cell = told.cell
+    own = Request.of(told)
+    request = replace(shared, **{name: getattr(own, name) for name in (*OF_ROWS, *_further())})
+    request = replace(request, corpus=own.corpus, corpus_tokens=own.corpus_tokens)
+    together = tuple(partner.task for partner in cell.together)
+    if together:
+        request = replace(request, max_train_rows=own.max_train_rows)
+    search = None
+    if cell.search is not None:
+        seed = None if cell.search.each_seed else cell.search.seed
+        search = SearchOptions(
+            len(cell.search.trials), cell.search.settings, cell.search.each_seed, seed
         )
-    return written
+        # a search scores the last epoch
+        request = replace(request, checkpoint="last")
+    return Asked(replace(request, methods="all", tasks="glue", seeds=(0,)), together, search)
+
+
+def _has_text(how: Asked) -> bool:
+    """Whether a command names a text of pre-training."""
+    return how.request.corpus_tokens is not None
+
+
+def _command_of_rows(
+    group: Study,
+    how: Asked,
+    tasks: Sequence[str],
+    seeds: tuple[int, ...],
+    rows: Sequence[str],
+) -> str:
+    """The command of some rows on some tasks."""
+    # a row is among those of its own ablations, and is made for its score in 8 bits
+    named = []
+    for row in dict.fromkeys(rows):
+        if not {f"{row}:ablate", f"{row}{PLUS_INT8}"} & set(rows):
+            named.append(row)
+    request = replace(how.request, methods=",".join(named), tasks=_typed(group, tasks), seeds=seeds)
+    if how.search is None:
+        return _command(group, "run", request, [])
+    return _command(group, "tune", request, how.search.words(len(seeds)))
+
+
+def _command(group: Study, verb: str, request: Request, search: Sequence[str]) -> str:
+    """A command of a request; a search, whose words stand behind the teacher, knows the common
+    recipe alone."""
+    words = request.command(verb, ["methods", "tasks", *FIRST])
+    words += search
+    further = [*OF_ROWS, *OF_TRAINING, *LAST, *_further()]
+    if verb == "tune":
+        further.remove("recipe")
+    return shlex.join([*words, *_options(request, further), "--results", group.results])
+
+
+def _options(request: Request, names: Iterable[str]) -> list[str]:
+    """The options of these names, but for usual ones that nobody need type."""
+    always = {*ALWAYS}
+    if request.augment:
+        always.add("augment_times")
+    return request.typed(name for name in names if name in always or not request.is_usual(name))
+
+
+def _further() -> list[str]:
+    """Options that records state and that no list of this file names: a new one."""
+    known = {"methods", "tasks", *FIRST, *OF_ROWS, *OF_TRAINING, *LAST}
+    return [name for name in RECORDED if name not in known]
+
+
+def _typed(group: Study, tasks: Iterable[str]) -> str:
+    """How tasks of a group are typed."""
+    cells = [record.cell for record in group.records]
+    return ",".join(task_as_typed(task, cells) for task in tasks)
 
 
 def _row(record: Record) -> str:
@@ -106,135 +216,98 @@ def _row(record: Record) -> str:
         return cell.search.of
     if record.point in POINTS_IN_8_BITS:
         return f"{row_as_typed(cell)}{PLUS_INT8}"
-    return (
-        row_as_typed(cell)
-        if cell.ablation_of is None
-        else f"{row_as_typed(cell, cell.ablation_of)}:ablate"
-    )
+    if cell.ablation_of is not None:
+        return f"{row_as_typed(cell, cell.ablation_of)}:ablate"
+    return row_as_typed(cell)
 
 
-def _begins(cell: Cell, plain: Mapping[str, Any]) -> Words:
-    """The command, how its rows were chosen and computed, and the numbers that its teacher's recipe has otherwise."""
-    words = ["run"]
-    if cell.search is not None:
-        words = ["tune", "--trials", str(len(cell.search.trials))]
-        words += ["--search", ",".join(cell.search.settings)] if cell.search.settings else []
-        words += [EACH_SEED] if cell.search.each_seed else []
-    elif cell.selection is not None:
-        words += ["--checkpoint", CHECKPOINT_OPTION_OF_RULE[cell.selection.rule]]
-    words += ["--vary", ",".join(cell.varied.sources)] if cell.varied else []
-    words += ["--teacher-outputs", cell.teacher_outputs] if cell.teacher_outputs else []
-    words += ["--kernels", cell.kernels] if cell.kernels else []
-    for name in NUMBERS:
-        words += (
-            ["--set", f"{name}={cell.recipe[name]}"]
-            if cell.recipe.get(name) != plain.get(name)
-            else []
-        )
-    return tuple(words)
+def request_of(group: Study) -> Request:
+    """What the records of a group share, as the request of one of its cells."""
+    metrics = own_metrics(group)
+    return Request.of(Recorded(group.cell, text=_any_text(group), metrics=metrics))
+
+
+def _usual(group: Study) -> Mapping[str, Any]:
+    """The numbers of the recipe of a group's teacher, which takes over none that were set."""
+    for record in group.records:
+        if record.cell.method == TEACHER:
+            return record.cell.recipe
+    return Recipe().as_dict()
 
 
 def experiment_command(
-    group: ReportGroup, file: Path, tables: str, tasks: str, of_the_file: bool = False
+    group: Study, file: Path, tables: str, tasks: str, of_the_file: bool = False
 ) -> str:
     """The command that made the report of an experiment file.
 
     Args:
         group: its records, of all tables.
         tables, tasks: the names that were typed; "" for all.
-        of_the_file: whether the file sets numbers for some rows or tasks, which an option would override.
+        of_the_file: whether the file sets numbers for some rows or tasks, which an option would
+            override.
     """
-    seeds = sorted({record.cell.seed for record in group.records if record.cell.method != TEACHER})
-    words = ["run", "--experiment", as_typed_path(file)]
-    words += ["--table", tables] if tables else []
-    words += ["--tasks", tasks] if tasks else []
-    words += ["--vary", ",".join(group.cell.varied.sources)] if group.cell.varied else []
-    optimizer = ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
-    numbers = optimizer if of_the_file else ["--recipe", group.recipe, *_numbers(group)]
-    return _typed(group, words, seeds, group.cell.data.max_train_rows, _any_text(group), numbers)
+    seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
+    request = replace(request_of(group), seeds=tuple(sorted(seeds)))
+    words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
+    if tables:
+        words += ["--table", tables]
+    if tasks:
+        words += ["--tasks", tasks]
+    of_training = ("optimizer",) if of_the_file else OF_TRAINING
+    words += _options(request, [*FIRST, *of_training, *LAST])
+    return shlex.join([*words, "--results", group.results])
 
 
-def _numbers(group: ReportGroup) -> list[str]:
-    """Epochs, optimiser, precision and augmentation of a group."""
-    words = ["--epochs", as_typed(group.epochs)] if group.recipe != "paper" else []
-    words += ["--optimizer", group.optimizer] if group.optimizer != ADAMW else []
-    words += (
-        ["--precision", group.cell.numeric.precision]
-        if group.cell.numeric.precision != "fp32"
-        else []
-    )
-    words += ["--deterministic"] if group.cell.numeric.deterministic else []
-    if augmented := group.facts.augmented:
-        words += ["--augment", augmented.kind, "--augment-times", str(augmented.times)]
-        words += ["--word-vectors", augmented.vectors] if augmented.vectors else []
-    return words
-
-
-def _typed(
-    group: ReportGroup,
-    words: Sequence[str],
-    seeds: Sequence[int],
-    limit: int | None,
-    text: Words,
-    numbers: Sequence[str],
-) -> str:
-    """A command: seeds, data, teacher, text, machine and results behind these words, with the numbers of a recipe between them."""
-    cell = group.cell
-    options = ["--seeds", ",".join(map(str, seeds))] if seeds else []
-    options += [*source_options(cell.data.slug, cell.teacher.name, cell.teacher.base), *numbers]
-    options += own_metrics(group)
-    options += ["--max-train-rows", str(limit)] if limit else []
-    options += [*text, "--threads", str(cell.numeric.threads), "--device", cell.numeric.device]
-    return shlex.join(["python", "-m", "bench", *words, *options, "--results", group.results])
-
-
-def verifying(group: ReportGroup) -> str:
+def verifying(group: Study) -> str:
     """The command that trains one record of a group again; its key is left open.
 
     A record has neither the file of a task of one's own nor that of word vectors: both are typed.
     """
+    request = replace(request_of(group), tasks=_typed(group, group.tasks))
     words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results]
-    if is_own(group.cell.data.slug):
-        cells = [record.cell for record in group.records]
-        words += [
-            "--tasks",
-            ",".join(typed_task(group.cell.data.slug, task, cells) for task in group.tasks),
-        ]
-    words += source_options(group.cell.data.slug, group.cell.teacher.name, group.cell.teacher.base)
-    if (augmented := group.facts.augmented) and augmented.vectors:
-        words += ["--word-vectors", augmented.vectors]
-    words += own_metrics(group)
-    return shlex.join([*words, *_any_text(group), "--device", group.cell.numeric.device])
+    if group.facts.source == OWN:
+        words += request.typed(["tasks"])
+    named = ["data", "teacher", "word_vectors", "metric", "corpus", "corpus_tokens", "device"]
+    return shlex.join([*words, *request.typed(named)])
 
 
-def own_metrics(group: ReportGroup) -> list[str]:
-    """The options that name metrics in files of their users, where records have such."""
+def own_metrics(group: Study) -> tuple[str, ...]:
+    """The metrics of a group's records that are in files of their users, each MODULE:NAME."""
     scored = sorted({name for record in group.records for name in record.task.metrics})
-    references = [reference for name in scored if (reference := reference_of(name))]
-    return [word for reference in references for word in ("--metric", reference)]
+    return tuple(reference for name in scored if (reference := reference_of(name)))
 
 
-def as_typed_path(place: Path) -> str:
-    """How to type a folder of records, or a file: from here if it is below, else by its name, as other folders."""
-    here, there = Path.cwd().resolve(), place.resolve()
-    return (
-        str(there.relative_to(here)) if there.is_relative_to(here) and there != here else there.name
-    )
+def as_typed_path(path: Path) -> str:
+    """How to type a folder of records, or a file.
+
+    It is typed from here if it is below, else by its name, as other folders.
+    """
+    here = Path.cwd().resolve()
+    there = path.resolve()
+    if there.is_relative_to(here) and there != here:
+        return str(there.relative_to(here))
+    return there.name
 
 
-def set_record_source(group: ReportGroup, store: Store, records: Iterable[Record]) -> None:
-    """Set what the commands of a group need to know of the folder of its records, of which ``records`` are all."""
-    group.results, group.texts = as_typed_path(store.root), _texts(records)
+def _text(record: Record, group: Study) -> PretrainingText | None:
+    """The text of a record's starts; None where it has none, or where nobody knows it."""
+    for artefact in record.artefacts.values():
+        if artefact.get("key") in group.texts:
+            return group.texts[artefact["key"]]
+    return None
 
 
-def _any_text(group: ReportGroup) -> tuple[str, ...]:
+def _any_text(group: Study) -> PretrainingText | None:
     """The text of the first start of a group that has a known one."""
-    known = group.texts
-    return next(filter(None, (_text(record, known) for record in group.records)), ())
+    for record in group.records:
+        text = _text(record, group)
+        if text is not None:
+            return text
+    return None
 
 
-def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
-    """Key of a start made from text -> the options for that text, where one of the records says it."""
+def texts_of_starts(records: Iterable[Record]) -> dict[str, PretrainingText]:
+    """Key of a start made from text -> that text, where one of the records says it."""
     texts = {}
     for record in records:
         # the generated sentences of the sample suite need no word with its data
@@ -247,18 +320,15 @@ def _texts(records: Iterable[Record]) -> dict[str, tuple[str, ...]]:
             # a user's own tasks read their training texts where no text is named
             if text.get("training_texts_of"):
                 files = []
-            options = [word for file in files for word in ("--corpus", file)]
-            texts[artefact.get("key", "")] = (*options, "--corpus-tokens", str(text["tokens"]))
+            texts[artefact.get("key", "")] = PretrainingText(tuple(files), text["tokens"])
     return texts
 
 
-def _text(record: Record, known: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The options for the text of a record's starts; nothing where it has none, or where nobody knows it."""
-    return next((known[a["key"]] for a in record.artefacts.values() if a.get("key") in known), ())
+def starts_without_text(group: Study) -> dict[str, list[str]]:
+    """Pre-trainings whose text no record names: key -> the rows that use it.
 
-
-def starts_without_text(group: ReportGroup) -> dict[str, list[str]]:
-    """Pre-trainings whose text no record names, since all are older than that: key -> the rows that use it."""
+    All their records are older than that entry.
+    """
     known = group.texts
     rows: dict[str, set[str]] = {}
     for record in group.records:

@@ -1,7 +1,8 @@
-"""The stored answers of a group: scored on the same resampled examples, and what is suspect about them. No torch.
+"""Stored predictions, scored on the same resampled examples. No torch.
 
-What is drawn follows from names alone: the examples from the column (task, evaluation set, metric), the trainings from the
-column and the two rows. So one comparison has one interval, whatever other rows, tasks and order are there.
+What is drawn follows from names alone: the examples from the column (task, evaluation set, metric),
+the trainings from the column and the two rows. So one comparison has one interval, whatever other
+rows, tasks and order are there.
 """
 
 from __future__ import annotations
@@ -15,13 +16,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.record.cell import TEACHER
-from bench.record.rescored import score_of
 from bench.record.schema import Record
-from bench.record.store import Store
-from bench.report.frame import teacher_weights
-from bench.report.groups import ReportGroup, ScoreColumn
-from bench.stats.guards import Suspicion, suspicions
+from bench.report.score_column import ScoreColumn
 from bench.stats.metrics import metric_of
 from bench.stats.paired import scores_by_system
 
@@ -29,7 +25,8 @@ IN_MEMORY = 2**26
 """Bytes of a column's scores that stay in memory: those of 800 records."""
 EXAMPLES = "examples"
 ANY_SET = "validation"
-"""In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the same trainings, and the same draws."""
+"""In place of the evaluation set where :func:`rng_for` draws trainings: all sets of a task have the
+same trainings, and the same draws."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,10 @@ class Resampled:
     Attributes:
         predicted, logits: record key -> answers, and what the model gave.
         scores_R: record key -> [resamples] scores.
-        teachers: sha256 of a teacher's weights -> its score and its [resamples] scores: of further trainings of the column's
-            teacher. The same training on another machine may end with other last digits. What was taught by it is compared
-            with it, where the store has its answers.
+        teachers: sha256 of a teacher's weights -> its score and its [resamples] scores: of further
+            trainings of the column's teacher. The same training on another machine may end with
+            other last digits. What was taught by it is compared with it, where the store has its
+            answers.
     """
 
     column: ScoreColumn
@@ -63,48 +61,13 @@ class Resampled:
 Answers = Mapping[ScoreColumn, Resampled]
 
 
-def resample(group: ReportGroup, store: Store) -> dict[ScoreColumn, Resampled]:
-    """The stored answers of the group's records; columns without any are left out."""
-    columns = {}
-    for column in group.columns:
-        done = [r for label in group.systems for r in group.finished(label, column)]
-        stored = [(record, store.stored_predictions(record)) for record in done]
-        answers = [(record, arrays) for record, arrays in stored if arrays is not None]
-        if not answers:
-            continue
-        columns[column] = data = resampled(column, answers)
-        _add_further_teachers(data, [record for record, _ in answers], store)
-    return columns
-
-
-def _add_further_teachers(data: Resampled, answered: Sequence[Record], store: Store) -> None:
-    """Further trainings of the teacher, that a student names and that are not the current one.
-
-    Args:
-        answered: the records whose answers these are.
-    """
-    shown = [r for r in answered if r.row == TEACHER and data.has([r])]
-    if len(shown) != 1:
-        return
-    named = {teacher_weights(r) for r in answered} - {None, teacher_weights(shown[0])}
-    if not named:
-        return
-    column = data.column
-    for name, attempt in store.attempts(shown[0]).items():
-        weights = teacher_weights(attempt)
-        if weights in named and column.evaluation in attempt.scores:
-            arrays = store.predictions(attempt, name)
-            score = score_of(attempt, arrays, column.evaluation, column.metric)
-            drawn = resampled(column, [(attempt, arrays)])
-            data.teachers[str(weights)] = score, drawn.scores_R[attempt.key]
-
-
 def resampled(
     column: ScoreColumn, answers: Sequence[tuple[Record, Mapping[str, np.ndarray]]]
 ) -> Resampled:
     """The answers of one record or more to a column, as a store has them.
 
-    Their examples are the same in the same order: a column's records have one fingerprint of them (:mod:`bench.record.differences`).
+    Their examples are the same in the same order: a column's records have one fingerprint of them
+    (:mod:`bench.record.differences`).
     """
     form = metric_of(column.metric).form
     place = column.evaluation
@@ -148,7 +111,9 @@ class ScoresInFile(Mapping[str, np.ndarray]):
 
 
 def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.random.Generator:
-    """The generator of a column's examples, or of two rows' trainings (in whichever order), of a column or of a mean: always the same one.
+    """The generator of a column's examples, or of two rows' trainings, of a column or of a mean.
+
+    It is always the same one, in whichever order the rows are.
 
     The order of the columns says nothing: a mean has one interval in every table.
     """
@@ -159,88 +124,3 @@ def rng_for(columns: Sequence[ScoreColumn], purpose: str, *rows: str) -> np.rand
     return np.random.default_rng(
         int.from_bytes(hashlib.sha256(json.dumps(names).encode()).digest(), "big")
     )
-
-
-Stored = Mapping[str, Mapping[str, np.ndarray]]
-"""Key of a record -> its answers, as a store has them."""
-
-
-def stored_answers(group: ReportGroup, store: Store) -> Stored:
-    """The answers of the group's finished records; a record without them is left out."""
-    finished = [record for record in group.records if record.status == "ok"]
-    stored = {record.key: store.stored_predictions(record) for record in finished}
-    return {key: arrays for key, arrays in stored.items() if arrays is not None}
-
-
-def _answers_of(
-    group: ReportGroup, column: ScoreColumn, stored: Stored
-) -> Iterator[tuple[Record, np.ndarray, np.ndarray]]:
-    """Record, logits and labels of each stored answer to a column."""
-    for record in (r for label in group.systems for r in group.finished(label, column)):
-        if record.key in stored:
-            arrays = stored[record.key]
-            yield (
-                record,
-                arrays[f"logits.{column.evaluation}"],
-                arrays[f"labels.{column.evaluation}"],
-            )
-
-
-Faults = dict[tuple[str, ScoreColumn], dict[str, dict[int, Suspicion]]]
-"""(row, column) -> what is wrong with its answers -> seed -> how it shows there"""
-
-
-def faults_of(group: ReportGroup, stored: Stored) -> Faults:
-    """What is suspect about the stored answers of each row and column, by the column's own metric."""
-    faults: Faults = {}
-    for column in group.columns:
-        for record, logits, labels in _answers_of(group, column, stored):
-            for suspicion in suspicions(logits, labels, record.task.labels or (), column.metric):
-                of_place = faults.setdefault((record.row, column), {})
-                of_place.setdefault(suspicion.what, {})[record.cell.seed] = suspicion
-    return faults
-
-
-def faults_of_all(
-    faults: Faults, place: tuple[str, ScoreColumn]
-) -> dict[str, dict[int, Suspicion]]:
-    """Those of a row in a column that concern all its answers, not some classes alone."""
-    return {
-        what: of_seed
-        for what, of_seed in faults.get(place, {}).items()
-        if not next(iter(of_seed.values())).is_partial
-    }
-
-
-def judge_answers(group: ReportGroup, store: Store) -> None:
-    """Tell a group what is suspect about its stored answers, and what the best single answer to every example scores."""
-    stored = stored_answers(group, store)
-    faults = faults_of(group, stored)
-    group.suspicions = {}
-    group.baselines = {}
-    group.partly_suspect = [place for place in faults if not faults_of_all(faults, place)]
-    order = {label: place for place, label in enumerate(group.systems)}
-    rows_of: dict[tuple[ScoreColumn, str], dict[str, str]] = {}
-    for label, column in sorted(faults, key=lambda place: order[place[0]]):
-        for what, of_seed in faults[label, column].items():
-            rows_of.setdefault((column, what), {})[label] = f"{label}, {seeds_in_words(of_seed)}"
-    for (column, what), rows in rows_of.items():
-        # one line a fault, naming every row and seed: one text for all of its rows
-        text = f"{column.name}, {what}: {'; '.join(rows.values())}"
-        for label in rows:
-            group.suspicions.setdefault((label, column), []).append(text)
-    for column in group.printed_columns:
-        metric = metric_of(column.metric)
-        # the first record's labels are those of all
-        for _, logits, labels in _answers_of(group, column, stored):
-            _, score = metric.form.constant(labels, logits.shape[1], metric.score)
-            group.baselines[column] = 100 * score
-            break
-
-
-def seeds_in_words(of_seed: Mapping[int, Suspicion]) -> str:
-    """``seeds 0 and 2 (50.1, 49.9)``, or without figures where there are none."""
-    *most, last = [str(seed) for seed in sorted(of_seed)]
-    named = f"seeds {', '.join(most)} and {last}" if most else f"seed {last}"
-    shown = ", ".join(of_seed[seed].figure for seed in sorted(of_seed) if of_seed[seed].figure)
-    return named + (f" ({shown})" if shown else "")

@@ -1,151 +1,175 @@
-"""The sentences of a report that say where its numbers come from, and what a reader has to know before them. No torch."""
+"""The sentences of a report that say where its numbers come from, and what a reader has to know
+before them. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.data.checkpoints import EMBEDDED_SHA256
 from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_version, state_of_record
 from bench.record.differences import left_out_lines
+from bench.record.known_teachers import TRAINED_ON_PAIRS
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record
 from bench.record.task_facts import SAMPLE, shown_tasks
-from bench.report.groups import ReportGroup
 from bench.report.reproduce import starts_without_text
+from bench.report.study import Study
 from bench.report.tables.parts import counted
 
+GENERATED_TEXTS = (
+    "**Generated sample data, no corpus.** No number here can be compared with a paper."
+)
+GENERATED_TASKS = (
+    "**Generated sample data, not GLUE.** Each task has the form of the GLUE task that it is named "
+    "after, and generated sentences. No number here can be compared with a paper."
+)
+TAUGHT_SIMILARITY = (
+    "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: "
+    "its scores on mnli and qqp may be too high."
+)
+BY_PAPERS = "Each stage has its paper's numbers (`Stage.paper` in the method's file)."
 
-def warnings(group: ReportGroup) -> list[str]:
+
+def warnings(study: Study) -> list[str]:
     """What a reader has to know before the first number: a paragraph each."""
     texts = []
-    if group.facts.source == SAMPLE and group.writes:
-        texts.append(
-            "**Generated sample data, no corpus.** No number here can be compared with a paper."
-        )
-    elif group.facts.source == SAMPLE:
-        texts.append(
-            "**Generated sample data, not GLUE.** Each task has the form of the GLUE task that it is named after, and generated sentences. "
-            "No number here can be compared with a paper."
-        )
-    elif group.cell.teacher.base == EMBEDDED_SHA256 and {"mnli", "qqp"} & set(group.tasks):
-        texts.append(
-            "The teacher was trained for sentence similarity on data that include MultiNLI, SNLI and QQP: its scores on mnli and qqp "
-            "may be too high."
-        )
-    return texts + [
-        f"**{text[0].upper()}{text[1:]}.**"
-        for text in (*group.aside, *left_out_lines(group.left_out))
+    if study.facts.source == SAMPLE:
+        texts.append(GENERATED_TEXTS if study.writes else GENERATED_TASKS)
+    elif study.cell.teacher.base in TRAINED_ON_PAIRS and {"mnli", "qqp"} & set(study.tasks):
+        texts.append(TAUGHT_SIMILARITY)
+    for line in (*study.aside, *left_out_lines(study.left_out)):
+        texts.append(f"**{line[0].upper()}{line[1:]}.**")
+    return texts
+
+
+def facts(study: Study) -> str:
+    """By which version the results were made, on which days, from which teacher and by which
+    recipe."""
+    versions = sorted({str(r.code["version"]) for r in study.records if "version" in r.code})
+    days = sorted({record.finished[:10] for record in study.records})
+    first_and_last = dict.fromkeys([days[0], days[-1]])
+    recipe = f"recipe {study.recipe}"
+    if study.recipe != PAPER:
+        recipe += f", {study.epochs:g} epoch{'' if study.epochs == 1 else 's'}"
+    numeric = study.cell.numeric
+    parts = [
+        f"bert-bench {', '.join(versions)}".strip(),
+        f"results of {' to '.join(first_and_last)}",
+        f"teacher {study.cell.teacher.name}, {study.cell.teacher.origin}",
+        f"{recipe}, {numeric.precision}, {numeric.device}{study.shared_suffix}",
     ]
+    return " · ".join(parts)
 
 
-def facts(group: ReportGroup) -> str:
-    """By which version the results were made, on which days, from which teacher and by which recipe."""
-    versions = sorted({str(r.code["version"]) for r in group.records if "version" in r.code})
-    days = sorted({r.finished[:10] for r in group.records})
-    epochs = "" if group.recipe == PAPER else f", {group.epochs:g} epoch{'s' * (group.epochs != 1)}"
-    return " · ".join(
-        [
-            f"bert-bench {', '.join(versions)}".strip(),
-            f"results of {' to '.join(dict.fromkeys((days[0], days[-1])))}",
-            f"teacher {group.cell.teacher.name}, {group.cell.teacher.origin}",
-            f"recipe {group.recipe}{epochs}, {group.cell.numeric.precision}, {group.cell.numeric.device}{group.shared_suffix}",
-        ]
-    )
-
-
-def environment(group: ReportGroup, settings: Sequence[str] = ()) -> list[str]:
-    """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph each.
+def environment(study: Study, settings: Sequence[str] = ()) -> list[str]:
+    """Recipe, start and optimisers, how the rates were chosen, libraries and machines; a paragraph
+    each.
 
     Args:
         settings: what an experiment's file sets for some rows, a line each.
     """
-    by_papers = group.recipe == PAPER
-    length = "" if by_papers else f", {group.epochs:g} epochs over all stages"
-    optimizer = "" if group.optimizer == ADAMW else f", optimizer {group.optimizer}"
-    where = counted(group.cell.numeric.threads, "thread") + (
-        "" if group.cell.numeric.device == "cpu" else f", {group.cell.numeric.device}"
-    )
-    where += ", deterministic kernels" if group.cell.numeric.deterministic else ""
-    texts = [
-        f"Recipe {group.recipe}{length}{optimizer}; {group.cell.numeric.precision}, {where}{group.shared_suffix}."
-    ]
-    starts = {
-        r.artefacts["general_start"]["key"][:12]
-        for r in group.records
-        if "general_start" in r.artefacts
-    }
-    texts += [f"General start: {', '.join(sorted(starts))}."] if starts else []
-    texts += _training_texts(group)
-    others = {
-        f"{r.row}, stage {stage}: {name}"
-        for r in group.records
-        for stage, name in r.cell.recipe.get("stage_optimizers", ())
-    }
-    texts += (
-        ["Each stage has its paper's numbers (`Stage.paper` in the method's file)."]
-        if by_papers
-        else []
-    )
-    texts += [f"Not trained with AdamW: {'; '.join(sorted(others))}."] if others else []
-    searched = sorted({r.row for r in group.records if r.cell.search is not None})
-    if not by_papers and group.students:
-        text = "Learning rates were chosen on the sample suite, with AdamW"
-        typed = sorted(
-            {r.row for r in group.records if ":pace=" in r.row and r.cell.search is None}
-        )
-        if any("pace " in line for line in settings):
-            typed.append("rows with a pace in the settings")
-        text += (
-            f"; those of {', '.join(searched)} by `tune`, on held-out training examples"
-            if searched
-            else ""
-        )
-        text += f"; those of {', '.join(typed)} were typed" if typed else ""
-        other = "other " if searched or typed else ""
-        texts.append(f"{text}. No {other}rate was tuned on real GLUE (docs/hyperparameters.md).")
-    return [" ".join(texts), *made_on(group.records)]
+    texts = [_recipe(study)]
+    starts = set()
+    for record in study.records:
+        if "general_start" in record.artefacts:
+            starts.add(record.artefacts["general_start"]["key"][:12])
+    if starts:
+        texts.append(f"General start: {', '.join(sorted(starts))}.")
+    texts += _training_texts(study)
+    if study.recipe == PAPER:
+        texts.append(BY_PAPERS)
+    texts += _other_optimizers(study)
+    if study.recipe != PAPER and study.students:
+        texts.append(_on_rates(study, settings))
+    return [" ".join(texts), *made_on(study.records)]
+
+
+def _recipe(study: Study) -> str:
+    """The recipe, and the numerics of all trainings."""
+    numeric = study.cell.numeric
+    text = f"Recipe {study.recipe}"
+    if study.recipe != PAPER:
+        text += f", {study.epochs:g} epochs over all stages"
+    if study.optimizer != ADAMW:
+        text += f", optimizer {study.optimizer}"
+    text += f"; {numeric.precision}, {counted(numeric.threads, 'thread')}"
+    if numeric.device != "cpu":
+        text += f", {numeric.device}"
+    if numeric.deterministic:
+        text += ", deterministic kernels"
+    return f"{text}{study.shared_suffix}."
+
+
+def _other_optimizers(study: Study) -> list[str]:
+    """A sentence that names the stages of other optimisers than their recipe's; none without."""
+    stages = set()
+    for record in study.records:
+        for stage, name in record.cell.recipe.get("stage_optimizers", ()):
+            stages.add(f"{record.row}, stage {stage}: {name}")
+    return [f"Not trained with AdamW: {'; '.join(sorted(stages))}."] if stages else []
+
+
+def _on_rates(study: Study, settings: Sequence[str]) -> str:
+    """How the learning rates of the common recipe were chosen."""
+    searched = sorted({r.row for r in study.records if r.cell.search is not None})
+    unsearched = [record for record in study.records if record.cell.search is None]
+    typed = sorted({record.row for record in unsearched if ":pace=" in record.row})
+    if any("pace " in line for line in settings):
+        typed.append("rows with a pace in the settings")
+    text = "Learning rates were chosen on the sample suite, with AdamW"
+    if searched:
+        text += f"; those of {', '.join(searched)} by `tune`, on held-out training examples"
+    if typed:
+        text += f"; those of {', '.join(typed)} were typed"
+    other = "other " if searched or typed else ""
+    return f"{text}. No {other}rate was tuned on real GLUE (docs/hyperparameters.md)."
 
 
 def made_on(records: Sequence[Record]) -> list[str]:
     """Libraries and machines of the finished records."""
-    envs = [r.env for r in records if r.status == "ok"]
-    libraries = sorted(
-        {f"torch {env.get('torch')}, transformers {env.get('transformers')}" for env in envs}
-    )
-    devices = [(env, env.get("accelerator") or env.get("device")) for env in envs]
-    machines = sorted(
-        {
-            f"{env.get('processor')}, {env.get('cores')} cores, device {device}"
-            for env, device in devices
-        }
-    )
-    return [f"Libraries: {'; '.join(libraries)}. Machines: {'; '.join(machines)}."] if envs else []
+    libraries = set()
+    machines = set()
+    for record in records:
+        if record.status != "ok":
+            continue
+        env = record.env
+        libraries.add(f"torch {env.get('torch')}, transformers {env.get('transformers')}")
+        device = env.get("accelerator") or env.get("device")
+        machines.add(f"{env.get('processor')}, {env.get('cores')} cores, device {device}")
+    if not machines:
+        return []
+    named = "; ".join(sorted(libraries))
+    return [f"Libraries: {named}. Machines: {'; '.join(sorted(machines))}."]
 
 
-def _training_texts(group: ReportGroup) -> list[str]:
-    """A sentence for each text of pre-training that consists of training texts of a user's tasks."""
+def _training_texts(study: Study) -> list[str]:
+    """A sentence for each text of pre-training that consists of training texts of a user's
+    tasks."""
     read: dict[str, None] = {}
-    for record in group.records:
+    for record in study.records:
         for artefact in record.artefacts.values():
             text = artefact.get("text") or {}
-            if tasks := text.get("training_texts_of"):
-                read[f"{text['tokens']:,} tokens of the training texts of {', '.join(tasks)}"] = (
-                    None
-                )
+            tasks = text.get("training_texts_of")
+            if tasks:
+                tokens = f"{text['tokens']:,} tokens"
+                read[f"{tokens} of the training texts of {', '.join(tasks)}"] = None
     return [f"Pre-training: {text}, without labels." for text in read]
 
 
-def on_commands(group: ReportGroup, has_commands: bool) -> list[str]:
+def on_commands(study: Study, has_commands: bool) -> list[str]:
     """What a reader has to know to type the commands of these records."""
-    lines = [
-        f"with `--results {group.results}` a command finds these records and trains no finished cell again; with another "
-        "folder it trains all of them. Files and folders of data and text are named without their place"
-    ] * has_commands
-    return lines + [
-        f"the records of {', '.join(rows)} do not name their pre-training text (pre-training {key}): a `--corpus` of a command "
-        "may not be theirs"
-        for key, rows in starts_without_text(group).items()
-    ]
+    lines = []
+    if has_commands:
+        lines.append(
+            f"with `--results {study.results}` a command finds these records and trains no "
+            "finished cell again; with another folder it trains all of them. Files and folders of "
+            "data and text are named without their place"
+        )
+    for key, rows in starts_without_text(study).items():
+        lines.append(
+            f"the records of {', '.join(rows)} do not name their pre-training text (pre-training "
+            f"{key}): a `--corpus` of a command may not be theirs"
+        )
+    return lines
 
 
 def provenance(records: Sequence[Record]) -> list[str]:
@@ -153,37 +177,51 @@ def provenance(records: Sequence[Record]) -> list[str]:
     done = [r for r in records if r.status == "ok"]
     if not done:
         return ["No finished record."]
-    commits = sorted({commit_of(r.code) for r in done})
-    rows = sorted(
-        {
-            f"{shown_tasks(r.cell)} {', '.join(f'{k} {v:,}' for k, v in r.cell.data.rows.items())}"
-            for r in done
-        }
-    )
-    bases = sorted({r.cell.teacher.base[:12] for r in done})
-    # of a class of one's own (module:Class), which no commit of this repository holds
-    # of the method's own file: that of all code of a record changes with the task's metrics
-    outside = {
-        (r.cell.method, str(r.code.get("method", "not kept"))[:12])
-        for r in done
-        if ":" in r.cell.method
-    }
-    named = ", ".join(f"{method} (digest {digest})" for method, digest in sorted(outside))
-    return [
-        f"{counted(len(done), 'record')}; keys {min(r.key for r in done)[:12]} to {max(r.key for r in done)[:12]}",
+    keys = sorted(record.key for record in done)
+    commits = sorted({commit_of(record.code) for record in done})
+    bases = sorted({record.cell.teacher.base[:12] for record in done})
+    lines = [
+        f"{counted(len(done), 'record')}; keys {keys[0][:12]} to {keys[-1][:12]}",
         f"commits of the code: {'; '.join(commits)}",
-        *([f"code outside these commits: {named}"] if outside else []),
-        *_other_code(done),
-        f"teacher's base weights: sha256 {', '.join(bases)}",
-        f"examples: {'; '.join(rows)}",
     ]
+    outside = _code_outside(done)
+    if outside:
+        lines.append(f"code outside these commits: {', '.join(outside)}")
+    lines += _other_code(done)
+    lines.append(f"teacher's base weights: sha256 {', '.join(bases)}")
+    lines.append(f"examples: {'; '.join(sorted({_examples_of(record) for record in done}))}")
+    return lines
+
+
+def _examples_of(record: Record) -> str:
+    """``rte train 2,490, validation 277``"""
+    counts = ", ".join(f"{name} {count:,}" for name, count in record.cell.data.rows.items())
+    return f"{shown_tasks(record.cell)} {counts}"
+
+
+def _code_outside(records: Sequence[Record]) -> list[str]:
+    """The methods of one's own (``module:Class``), which no commit of this repository holds.
+
+    Their digest is that of the method's own file: that of all code of a record changes with the
+    task's metrics.
+    """
+    methods = set()
+    for record in records:
+        if ":" in record.cell.method:
+            digest = str(record.code.get("method", "not kept"))[:12]
+            methods.add((record.cell.method, digest))
+    return [f"{method} (digest {digest})" for method, digest in sorted(methods)]
 
 
 def _other_code(records: Sequence[Record]) -> list[str]:
     """One sentence where today's code did not make all records: which did, and what to do."""
     said = made_by(records)
     stale = [record for record in records if state_of_record(record) == STALE]
-    versions = {f"{r.row} {version}" for r in stale if (version := other_version(r))}
+    versions = set()
+    for record in stale:
+        version = other_version(record)
+        if version:
+            versions.add(f"{record.row} {version}")
     if versions:
         said += f"; {'; '.join(sorted(versions))}"
     if stale:

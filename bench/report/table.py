@@ -1,4 +1,7 @@
-"""One printed table: what each cell measures, and how it is printed. Every format is made from it (``render.py``). No torch, no clock."""
+"""One printed table: what each cell measures, and how it is printed.
+
+Every format is made from it (``render.py``). No torch, no clock.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 DASH = "–"
+BUSY = " (busy)"
+"""Behind the title of a column of times that were taken on a busy machine."""
 
 
 class Footnotes:
-    """Footnotes numbered once each, in the order of their first use. Notes of the same words are one."""
+    """Footnotes numbered once each, in the order of their first use.
+
+    Notes of the same words are one.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -31,15 +39,18 @@ class TableCell:
 
     Attributes:
         text: as it is printed, without bold and without the marks of footnotes.
-        value: what was measured, unrounded, in the unit of its column; None for words and for what is missing.
+        value: what was measured, unrounded, in the unit of its column; None for words and for what
+            is missing.
         low, high: the 95 % interval of the value.
         deviation: the sample standard deviation over seeds; None for one seed.
         n: how many trainings the value is the mean of.
         keys: of the records that it is made of.
         bold: whether it is the best of its column.
-        plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user types it.
+        plain: the text for a CSV file, if it differs from ``text``. Example: a row's name as a user
+            types it.
         p, alone: of the test of the value, after Holm's adjustment and before it.
-        verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was tested.
+        verdict: how a test ended, ``better``, ``worse``, ``keeps`` ...; "" where nothing was
+            tested.
         is_within: of a difference, whether it is shown to be within the margin of
             :mod:`bench.stats.equivalence`; None where that was not asked.
     """
@@ -61,26 +72,37 @@ class TableCell:
 
 
 def number(value: float | None, form: str = ".1f", unit: str = "", **facts: Any) -> TableCell:
-    """The cell of a number, with its interval in brackets where ``facts`` have one; a dash where there is no number."""
+    """The cell of a number, with its interval in brackets where ``facts`` have one.
+
+    It is a dash where there is no number.
+
+    Args:
+        facts: other attributes of the cell.
+    """
     if value is None:
         return TableCell(DASH)
     # a difference of equal answers is 0 up to rounding, and has no sign
     if isinstance(value, float):
         value = round(value, EXACT) + 0.0
-    facts |= {
-        name: round(facts[name], EXACT) + 0.0
-        for name in ("low", "high")
-        if facts.get(name) is not None
-    }
-    low, high = facts.get("low"), facts.get("high")
-    ends = "" if low is None or high is None else f" ({low:{form}} to {high:{form}})"
-    return TableCell(f"{value:{form}}{unit}{ends}", value=value, **facts)
+    for name in ("low", "high"):
+        if facts.get(name) is not None:
+            facts[name] = round(facts[name], EXACT) + 0.0
+
+    text = f"{value:{form}}{unit}"
+    low = facts.get("low")
+    high = facts.get("high")
+    if low is not None and high is not None:
+        text += f" ({low:{form}} to {high:{form}})"
+    return TableCell(text, value=value, **facts)
 
 
 EXACT = 12
-"""Decimals that are told apart."""
+"""Numbers that differ only in further decimals are one number."""
 Fields = Mapping[str, str]
-"""The columns that one column has in a CSV file: what their titles have behind its own -> the attribute of its cells."""
+"""The columns that one column has in a CSV file.
+
+The key is what their titles have behind its own, the value is the attribute of its cells.
+"""
 TEXT: Fields = {"": "text"}
 VALUE: Fields = {"": "value"}
 SPREAD: Fields = {" mean": "value", " sd": "deviation", " n": "n"}
@@ -116,7 +138,8 @@ class Line:
         label: the name as it is typed; CSV files and look-ups have this one.
         name: as it is printed; "" where that is the label.
         footnotes: what a reader has to know of the whole line.
-        row: the label of the row that the line is of; None where it is ``label``, "" for a line of no row.
+        row: the label of the row that the line is of; None where it is ``label``, "" for a line of
+            no row.
     """
 
     label: str
@@ -128,20 +151,21 @@ class Line:
     @property
     def all_cells(self) -> list[TableCell]:
         """The name as a cell, and the others."""
-        return [
-            TableCell(self.name or self.label, footnotes=self.footnotes, plain=self.label),
-            *self.cells,
-        ]
+        name = TableCell(self.name or self.label, footnotes=self.footnotes, plain=self.label)
+        return [name, *self.cells]
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: the title, the columns (the first one names the lines), the lines, and sentences below them.
+    """One table: the title, the columns, the lines, and sentences below them.
+
+    The first column names the lines.
 
     Attributes:
         file: the name of its files, where that is not the title.
         section: of a report in which it is printed.
-        width: characters of a line of Markdown: columns that do not fit go into further tables below. None: any number.
+        width: characters of a line of Markdown: columns that do not fit go into further tables
+            below. None: any number.
         folded: whether a report shows it only on a click.
         margin: share of the teacher's score that its verdicts are tested against.
     """
@@ -158,49 +182,61 @@ class Table:
 
     @property
     def header(self) -> list[str]:
+        """The titles of the columns."""
         return [column.title for column in self.columns]
 
     @property
     def sides(self) -> list[str]:
         """``left`` or ``right`` for each column."""
-        return [
-            "left" if i == 0 or column.words else "right" for i, column in enumerate(self.columns)
-        ]
+        words = ["left" if column.words else "right" for column in self.columns]
+        return ["left", *words[1:]]
 
     @property
     def rows(self) -> list[list[str]]:
         """What is printed in each cell, without bold and footnotes."""
-        return [[cell.text for cell in line.all_cells] for line in self.lines]
+        rows = []
+        for line in self.lines:
+            rows.append([cell.text for cell in line.all_cells])
+        return rows
 
     @property
     def _fields(self) -> list[Fields]:
-        return [
-            TEXT if i == 0 or (column.words and column.csv is VALUE) else column.csv
-            for i, column in enumerate(self.columns)
-        ]
+        """What a CSV file has of each column; of names and of words their text."""
+        fields = []
+        for i, column in enumerate(self.columns):
+            is_text = i == 0 or (column.words and column.csv is VALUE)
+            fields.append(TEXT if is_text else column.csv)
+        return fields
 
     @property
     def values_header(self) -> list[str]:
-        """The titles of the columns of a CSV file."""
-        return [
-            c.title + suffix
-            for c, fields in zip(self.columns, self._fields, strict=True)
-            for suffix in fields
-        ]
+        """The titles of the columns of a CSV file, which are the same on a busy machine: there a
+        further column says that it was busy."""
+        titles = []
+        for column, fields in zip(self.columns, self._fields, strict=True):
+            title = column.title.removesuffix(BUSY)
+            titles += [title + suffix for suffix in fields]
+            if title != column.title:
+                titles.append(f"{title} busy")
+        return titles
 
     @property
     def values(self) -> list[list[str]]:
-        """The cells of a CSV file, line by line: numbers without units, one in each cell; nothing where there is none."""
-        return [
-            [
-                _plain(cell, attribute, column.digits)
-                for column, fields, cell in zip(
-                    self.columns, self._fields, line.all_cells, strict=True
-                )
-                for attribute in fields.values()
-            ]
-            for line in self.lines
-        ]
+        """The cells of a CSV file, line by line: numbers without units, one in each cell.
+
+        A cell is empty where there is no number.
+        """
+        return [self._values_of(line) for line in self.lines]
+
+    def _values_of(self, line: Line) -> list[str]:
+        """The cells of a CSV file on one line."""
+        values = []
+        for column, fields, cell in zip(self.columns, self._fields, line.all_cells, strict=True):
+            for attribute in fields.values():
+                values.append(_plain(cell, attribute, column.digits))
+            if column.title.endswith(BUSY):
+                values.append("yes")
+        return values
 
 
 def _plain(cell: TableCell, attribute: str, digits: int) -> str:

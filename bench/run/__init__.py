@@ -1,6 +1,8 @@
-"""Carry out a plan: what is missing is made, step by step, in this process or in several; one record a cell.
+"""Carry out a plan: what is missing is made, step by step, in this process or in several; one
+record a cell.
 
-What fails becomes a failed record and the rest goes on. After an interruption the next run does what is missing.
+What fails becomes a failed record and the rest goes on. After an interruption the next run does
+what is missing.
 """
 
 from __future__ import annotations
@@ -16,11 +18,10 @@ from bench.cache import cache_root
 from bench.errors import InputError
 from bench.folders import ANOTHER_CACHE, CACHE_VARIABLE, users_cache
 from bench.interrupts import interrupts_noticed
-from bench.make.export import folder_for
+from bench.make.saved_student import folder_for
 from bench.make.work import FailedCell
 from bench.measure.busy import training_here
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import RAY, SAMPLE, SLURM, Request
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
 from bench.record.cell import IN_8_BITS
@@ -28,29 +29,36 @@ from bench.record.cell_locks import CellLocks
 from bench.record.rescored import rescored
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
+from bench.request import Request
+from bench.request.choices import RAY, SAMPLE, SLURM
 from bench.run.executors import Executor, InProcess, Processes, refuse_script_without_main_guard
 from bench.run.schedule import Outcome, Schedule
 from bench.run.track import check_tracker, track
 
 __all__ = ["Outcome", "agree", "carry_out", "refuse_script_without_main_guard", "unfinished"]
 
-ASK_ABOVE_SECONDS, ASK_ABOVE_BYTES = 30 * 60, 5 * 10**9
+ASK_ABOVE_SECONDS = 30 * 60
+ASK_ABOVE_BYTES = 5 * 10**9
 SPARE_BYTES = 10**8
-"""Disk that has to stay free in addition to what the plan needs, for files that it does not count; chosen by hand."""
+"""Disk that has to stay free in addition to what the plan needs, for files that it does not count;
+chosen by hand."""
 SAMPLE_PATIENCE = 4
-"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only where a machine is slow
-or busy; the first command that somebody types should not stop there."""
+"""How many times as long a plan of the sample suite may be: it is minutes of work, and longer only
+where a machine is slow or busy; the first command that somebody types should not stop there."""
 
 
 def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
-    """Make the steps of a plan that are still to do; their records are in the store when this returns.
+    """Make the steps of a plan that are still to do; their records are in the store when this
+    returns.
 
     Args:
-        confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
+        confirm: asked with a question when the plan is long; without it, and without ``yes``, that
+            is an error.
 
     Raises:
-        InputError: before anything is started, for a long plan that nobody agreed to or a folder that cannot be
-            written; later, as :meth:`Schedule.carry_out` says: the records that are finished stay.
+        InputError: before anything is started, for a long plan that nobody agreed to or a folder
+            that cannot be written; later, as :meth:`Schedule.carry_out` says: the records that are
+            finished stay.
         KeyboardInterrupt: somebody stopped the run.
     """
     request = plan.request
@@ -75,8 +83,9 @@ def carry_out(plan: Plan, progress: Progress, confirm: Any = None) -> Outcome:
         CellLocks(request.results) as locks,
         executor_for(plan, progress) as executor,
     ):
-        for slot in plan.stale if request.rerun_stale else ():
-            slot.forget()
+        if request.rerun_stale:
+            for slot in plan.stale:
+                slot.forget()
         with interrupts_noticed():
             Schedule(plan, executor, store, locks, outcome).carry_out()
     if request.track:
@@ -160,17 +169,19 @@ def _unfinished(planned: Planned, point: str, store: Store) -> FailedCell | None
         return FailedCell(shown_tasks(cell), row, cell.seed, why, record.key)
     # there is none: it was set aside, or somebody took it away
     aside = store.set_aside_reason(cell)
-    why = (
-        f"its record was set aside: {aside}; the same command makes it again"
-        if aside
-        else f"its record is not in {store.root}, which somebody may have moved or removed; "
-        "the same command makes what is missing"
-    )
+    if aside:
+        why = f"its record was set aside: {aside}; the same command makes it again"
+    else:
+        why = (
+            f"its record is not in {store.root}, which somebody may have moved or removed; "
+            "the same command makes what is missing"
+        )
     return FailedCell(shown_tasks(cell), row, cell.seed, why)
 
 
 def executor_for(plan: Plan, progress: Progress) -> Executor:
-    """A cluster if one is asked for; else this process if one step is made at a time; else as many processes as steps.
+    """A cluster if one is asked for; else this process if one step is made at a time; else as many
+    processes as steps.
 
     Raises:
         InputError: the cluster does not answer.
@@ -199,7 +210,8 @@ def agree(request: Request, seconds: float, disk_bytes: int, confirm: Any) -> No
     what = f"about {duration(seconds)} and {disk_bytes / 1e9:.1f} GB of disk"
     if confirm is None:
         raise InputError(
-            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or --max-train-rows"
+            f"this plan needs {what}; add --yes to start it, or fewer --tasks, --methods or "
+            "--max-train-rows"
         )
     if not confirm(f"This plan needs {what}. Start?"):
         raise InputError("not started")
@@ -250,6 +262,7 @@ def check_disk(plan: Plan) -> None:
             ) from None
         if free < needed:
             raise InputError(
-                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about {needed / 1e6:,.0f} MB; "
-                f"free some, or set --results, --reports and {CACHE_VARIABLE} to another disk"
+                f"{what} in {folder} has {free / 1e6:,.0f} MB free, this plan needs about "
+                f"{needed / 1e6:,.0f} MB; free some, or set --results, --reports and "
+                f"{CACHE_VARIABLE} to another disk"
             )

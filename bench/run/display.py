@@ -1,4 +1,5 @@
-"""What workers say of their jobs, one small file a job, and how the first process shows it."""
+"""Messages of workers about their jobs, one small file a job, and how the first process shows
+it."""
 
 from __future__ import annotations
 
@@ -129,7 +130,7 @@ class Display:
         self.show()
 
     def hear(self, job: str, body: dict[str, Any]) -> None:
-        """What a job says: new lines are said at once."""
+        """Show what a job says: new lines are said at once."""
         if not body:
             return
         self._jobs[job] = body

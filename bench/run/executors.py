@@ -1,4 +1,5 @@
-"""Where steps are made: in this process, or in several that this one starts; on a cluster in files of their own.
+"""Where steps are made: in this process, or in several that this one starts; on a cluster in files
+of their own.
 
 ``submit`` returns a future of ``concurrent.futures``. A step gives the same records in each.
 """
@@ -20,8 +21,8 @@ from bench.interrupts import interrupts_ignored
 from bench.make.work import StepResult
 from bench.measure.devices import device_of
 from bench.plan.plan import Plan, Step
-from bench.plan.request import Request
 from bench.progress import Progress
+from bench.request import Request
 from bench.run import worker
 from bench.run.display import Display, FileProgress
 from bench.run.time_left import TimeLeft
@@ -33,7 +34,8 @@ STOP_TIMEOUT_SECONDS = 5.0
 
 
 class Executor:
-    """Makes steps, so many at a time. Each has a file that says how far it is, for this run and for ``bench status``."""
+    """Makes steps, so many at a time. Each has a file that says how far it is, for this run and for
+    ``bench status``."""
 
     cannot_start = "processes for several jobs cannot be started here; --jobs 1 needs none"
     """what is said where no worker can begin"""
@@ -58,11 +60,13 @@ class Executor:
         return len(self.files) < self.jobs
 
     def leave(self, step: Step) -> None:
-        """A step waits no longer, whether it is begun or not: the time that is left is without it."""
+        """A step waits no longer, whether it is begun or not: the time that is left is without
+        it."""
         self.time_left.leave(step)
 
     def submit(self, step: Step) -> Future[StepResult]:
-        """Begin a step. Its future has the answer, or a BrokenExecutor if the process that made it is gone."""
+        """Begin a step. Its future has the answer, or a BrokenExecutor if the process that made it
+        is gone."""
         raise NotImplementedError
 
     def new_file(self, step: Step) -> Path:
@@ -95,7 +99,8 @@ class Executor:
         self.display.refresh()
 
     def stop(self, under_way: Sequence[Future[StepResult]]) -> None:
-        """Ask that what is under way keeps its state and ends; returns when it has ended, or after some seconds."""
+        """Ask that what is under way keeps its state and ends; returns when it has ended, or after
+        some seconds."""
 
     def __enter__(self) -> Self:
         self.display.begin()
@@ -107,7 +112,8 @@ class Executor:
 
 
 def refuse_script_without_main_guard() -> None:
-    """A new worker imports the user's script. Without ``if __name__ == "__main__"`` this import would start the run once more.
+    """A new worker imports the user's script. Without ``if __name__ == "__main__"`` this import
+    would start the run once more.
 
     Raises:
         InputError: this process is such a worker.
@@ -131,7 +137,7 @@ class InProcess(Executor):
         self._worker = Worker(plan.request, own)
 
     def _hear(self, file: Path, body: dict[str, Any]) -> None:
-        """What the step says: to this run, and in its file to `status`."""
+        """A progress for what the step says: to this run, and in its file to `status`."""
         write_status(file, body)
         self.display.hear(file.stem, body)
         self.display.show()
@@ -151,7 +157,8 @@ class InProcess(Executor):
 
 
 class Processes(Executor):
-    """One pool of one worker for each step at a time: a worker that is killed takes no other with it.
+    """One pool of one worker for each step at a time: a worker that is killed takes no other with
+    it.
 
     Workers are started anew, not forked. They ignore Ctrl-C, and end when this process does.
     """
@@ -209,7 +216,8 @@ class Processes(Executor):
 
 
 def devices_of(request: Request, jobs: int) -> list[str]:
-    """The device of each job at a time: the CPU for all of them; else the accelerators in turn, or the one that was named."""
+    """The device of each job at a time: the CPU for all of them; else the accelerators in turn, or
+    the one that was named."""
     device = device_of(request.device, request.deterministic)
     if device.type == "cpu" or ":" in request.device:
         return [str(device)] * jobs

@@ -1,7 +1,8 @@
 """Steps on a Ray cluster: each is one task of Ray, on whatever node has room for it.
 
-Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule tries a step again whose
-worker is gone, because it alone knows how often that happened and can divide the step.
+Ray finds places, moves bytes and says which workers are gone. It repeats nothing: the schedule
+tries a step again whose worker is gone, because it alone knows how often that happened and can
+divide the step.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ TALKS = 64
 
 
 class Board:
-    """An actor on the machine of the run, for its workers: it writes what they say into the run's files, tells them when to end,
-    and has the cache of the run."""
+    """An actor on the machine of the run, for its workers: it writes what they say into the run's
+    files, tells them when to end, and has the cache of the run."""
 
     def __init__(self, cache: Path) -> None:
         os.environ["BERT_BENCH_CACHE"] = str(cache)
@@ -80,13 +81,15 @@ class Board:
 
 
 _last: Any = SimpleNamespace(start=None, worker=None)
-"""The worker of this process, to which Ray gives one task after the other, and the run that it is of."""
+"""The worker of this process, to which Ray gives one task after the other, and the run that it is
+of."""
 
 
 def make(
     start: Start, board: Any, step: Step, needed: Sequence[Slot], status: Path
 ) -> StepResult | BaseException:
-    """Make one step; called by Ray in a process of its own on some node. What a node without the run's disk needs travels.
+    """Make one step; called by Ray in a process of its own on some node. What a node without the
+    run's disk needs travels.
 
     Args:
         needed: folders of the cache that it reads.
@@ -160,19 +163,18 @@ class RaySteps(Executor):
         if not self._warned and not has_room(self._ray, self._cores, bool(self._gpus), memory):
             self._warned = True
             cores = "1 core" if self._cores == 1 else f"{self._cores} cores"
+            gpu = ", a GPU" if self._gpus else ""
             self.say(
-                f"note: no node of the cluster has {cores}{', a GPU' if self._gpus else ''} and {memory / 1e9:.1f} GB of "
+                f"note: no node of the cluster has {cores}{gpu} and {memory / 1e9:.1f} GB of "
                 f"memory, which {step.title} needs; it waits until one joins"
             )
-        slots = [
-            slot
-            for key in step.needs
-            if (slot := self.plan.steps[key].slot) is not None and slot.is_made
-        ]
+        needed = [self.plan.steps[key].slot for key in step.needs]
+        slots = [slot for slot in needed if slot is not None and slot.is_made]
         future = Future[StepResult]()
         file = self.new_file(step)
         task = self._make.options(memory=memory).remote(self._start, self._board, step, slots, file)
-        self.files[future], self.handles[future] = file, task
+        self.files[future] = file
+        self.handles[future] = task
         task.future().add_done_callback(partial(self._answer, future))
         return future
 
@@ -187,8 +189,8 @@ class RaySteps(Executor):
             if isinstance(error, RayTaskError):
                 last = (str(error).strip() or type(error).__name__).splitlines()[-1]
                 self.cannot_start = (
-                    f"no worker could begin on the Ray cluster: {last}; every node needs the same version of this program, and "
-                    "`ray status` shows the nodes"
+                    f"no worker could begin on the Ray cluster: {last}; every node needs the same "
+                    "version of this program, and `ray status` shows the nodes"
                 )
             future.set_exception(BrokenExecutor(f"{type(error).__name__}: {error}"))
         except BaseException as error:  # a future without an answer would be waited for without end

@@ -1,7 +1,9 @@
-"""What the executors for clusters share: what a worker is told and answers, and how folders of the cache travel.
+"""Parts that the executors for clusters share: what a worker is told and answers, and how folders
+of the cache travel.
 
-A folder of the cache has the same place on every machine: ``kind/key``. Nodes that share no disk with the run are sent
-what a step reads, file by file, and send back what it made; each folder is checked where it arrives.
+A folder of the cache has the same place on every machine: ``kind/key``. Nodes that share no disk
+with the run are sent what a step reads, file by file, and send back what it made; each folder is
+checked where it arrives.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from bench.files import folder_in_place_of, lock_of
 from bench.folders import CLUSTER_RUNS, users_cache
 from bench.make.work import StepResult
 from bench.plan.plan import Plan
-from bench.plan.request import Request
+from bench.request import Request
 from bench.run.worker import request_of_worker
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
@@ -35,7 +37,8 @@ SAME_PATHS = "what a command names by a path has to be readable at the same path
 
 
 def new_run_folder() -> Path:
-    """A folder in the cache of the machine that starts a run, with the file that tells a node whether it shares this cache."""
+    """A folder in the cache of the machine that starts a run, with the file that tells a node
+    whether it shares this cache."""
     root = cache_root() / CLUSTER_RUNS
     root.mkdir(parents=True, exist_ok=True)
     for old in root.glob("run-*"):
@@ -52,7 +55,7 @@ def new_run_folder() -> Path:
 
 @dataclass(frozen=True)
 class Start:
-    """What a worker is told once."""
+    """The things that a worker is told once."""
 
     request: Request
     """with the device that each worker has"""
@@ -65,7 +68,7 @@ class Start:
 
     @classmethod
     def from_plan(cls, plan: Plan, run_folder: Path) -> Start:
-        """What the workers of a run are told; ``run_folder`` is that of :func:`new_run_folder`."""
+        """The start of the workers of a run; ``run_folder`` is that of :func:`new_run_folder`."""
         # what a node lacks of the hub is fetched unless the run is offline
         request = request_of_worker(
             plan.request, plan.tasks[0].numeric.device, plan.request.offline
@@ -100,7 +103,8 @@ def enter_run_folder(start: Start) -> bool:
 
 
 def answered(make: Callable[[], StepResult]) -> StepResult | BaseException:
-    """What making a step gave, or what went wrong: named with this machine, and of a kind that every machine can read."""
+    """The result of making a step, or what went wrong: named with this machine, and of a kind that
+    every machine can read."""
     try:
         return make()
     except KeyboardInterrupt:  # it was asked to end, and kept the state of what it trained
@@ -117,7 +121,8 @@ def resolve(
     """Give a future an answer, as a process of this machine does.
 
     Args:
-        is_stopping: whether the run has asked for its end; else whoever stopped it has taken its machine away.
+        is_stopping: whether the run has asked for its end; else whoever stopped it has taken its
+            machine away.
     """
     if isinstance(answer, StepResult):
         future.set_result(answer)
@@ -139,7 +144,8 @@ def weights_of(slot: Slot) -> str | None:
 
 
 def pack(slot: Slot, ship: Callable[[bytes], Any]) -> dict[str, list[Any]]:
-    """Hand every part of a folder of this machine's cache to the cluster; gives what each file's parts are known by, in their order.
+    """Hand every part of a folder of this machine's cache to the cluster; gives what each file's
+    parts are known by, in their order.
 
     Args:
         ship: takes the bytes of a part; returns what the cluster knows it by.

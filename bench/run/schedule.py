@@ -1,7 +1,8 @@
 """In which order the steps of a plan are begun, and what becomes of their results.
 
-A step begins when all that it needs is made. Only this writes records: a worker that is lost loses nothing but its time.
-A cell that another run on the same results folder works on is left to it; its record is used, or the cell is made later.
+A step begins when all that it needs is made. Only this writes records: a worker that is lost loses
+nothing but its time. A cell that another run on the same results folder works on is left to it; its
+record is used, or the cell is made later.
 """
 
 from __future__ import annotations
@@ -35,15 +36,17 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.5
 """How often what the workers say is looked at."""
 MAX_WORKER_DEATHS = 2
-"""After so many deaths of its worker a step of several students is divided, and each student is tried once more; another step is
-given up."""
+"""After so many deaths of its worker a step of several students is divided, and each student is
+tried once more; another step is given up."""
 MAX_FAILED_STARTS = 2
-"""After so many workers that ended before they began a step, the run ends with a message: none can start here."""
+"""After so many workers that ended before they began a step, the run ends with a message: none can
+start here."""
 
 
 @dataclass(repr=False)
 class Outcome:
-    """What a run did. ``exit_code`` is 0, or 6 if some cells failed or some students could not be saved."""
+    """The work of a run. ``exit_code`` is 0, or 6 if some cells failed or some students could not
+    be saved."""
 
     plan: Plan
     """of several runs the last"""
@@ -60,11 +63,12 @@ class Outcome:
             f"; failed: {cell.row} on {cell.task}, seed {cell.seed}: {cell.why}"
             for cell in self.failures
         )
-        return f"<Outcome: {self.trained} cells trained{failed}; reports: {', '.join(map(str, self.reports)) or 'none'}>"
+        reports = ", ".join(map(str, self.reports)) or "none"
+        return f"<Outcome: {self.trained} cells trained{failed}; reports: {reports}>"
 
     @property
     def cells(self) -> list[Planned]:
-        """Of all plans."""
+        """The cells of all plans."""
         return [cell for plan in self.plans or [self.plan] for cell in plan.cells]
 
     @property
@@ -80,7 +84,8 @@ class Schedule:
     ) -> None:
         """
         Args:
-            locks: of this run on the cells of ``store``; whoever made them gives them back, after the workers have ended.
+            locks: of this run on the cells of ``store``; whoever made them gives them back, after
+                the workers have ended.
         """
         self.plan = plan
         self.executor = executor
@@ -107,27 +112,28 @@ class Schedule:
         """Have all of them made.
 
         Raises:
-            KeyboardInterrupt: somebody stopped the run; cells under way have the record of an interrupted one.
-            InputError: a worker read other data than this process, or none can start here, or the cluster refuses a step.
+            KeyboardInterrupt: somebody stopped the run; cells under way have the record of an
+                interrupted one.
+            InputError: a worker read other data than this process, or none can start here, or the
+                cluster refuses a step.
         """
         try:
             while self._waiting or self._running:
                 end_if_interrupted()
                 # an answer that is there is written before another step begins
-                if self.executor.has_free_worker and not any(
-                    future.done() for future in self._running
-                ):
-                    if (step := self._next()) is not None:
+                is_answered = any(future.done() for future in self._running)
+                if self.executor.has_free_worker and not is_answered:
+                    step = self._next()
+                    if step is not None:
                         self._waiting = [other for other in self._waiting if other is not step]
                         self._begin(step)
                         continue
-                    if not self._running:  # another run works on all that is left
-                        time.sleep(POLL_SECONDS)
-                done = (
-                    wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done
-                    if self._running
-                    else set()
-                )
+                done: set[Future[StepResult]] = set()
+                if self._running:
+                    done = wait(self._running, POLL_SECONDS, FIRST_COMPLETED).done
+                else:
+                    # another run works on all that is left
+                    time.sleep(POLL_SECONDS)
                 self.executor.show()
                 self._take_all(done)
         except BaseException:
@@ -135,7 +141,8 @@ class Schedule:
             raise
 
     def _next(self) -> Step | None:
-        """The first of which all is made that it needs; one that another run works on only when it has left it."""
+        """The first of which all is made that it needs; one that another run works on only when it
+        has left it."""
         ready = [step for step in self._waiting if not self._unmade.intersection(step.needs)]
         for step in ready:
             if step.key not in self._held or self.locks.take(step.students[0][0].train_key):
@@ -151,44 +158,66 @@ class Schedule:
         return None
 
     def _begin(self, step: Step) -> None:
-        """Hand a step to the executor: the students that are this run's, and of whom all could be made that they need."""
+        """Hand a step to the executor: the students that are this run's, and of whom all could be
+        made that they need."""
         self.executor.leave(step)
-        if not step.students and (why := self._why_lost(step)) is not None:
-            self._lose(step, why)
-            return
-        kept = list[Student]()
+        if step.students:
+            kept = self._students_of_this_run(step)
+            if not kept:
+                return
+            if len(kept) < len(step.students):
+                step = step.for_students(kept)
+            self._name_task(step)
+        else:
+            why = self._why_lost(step)
+            if why is not None:
+                self._lose(step, why)
+                return
+
+        # a step whose worker died goes on from the state that it kept
+        is_from_scratch = self.plan.request.rerun and not step.deaths
+        step = replace(step, from_scratch=is_from_scratch, code=step.code_here)
+        begun = (step, now())
+        # it is known as running before it is handed over: in this process it is made at once
+        placeholder = Future[StepResult]()
+        self._running[placeholder] = begun
+        future = self.executor.submit(step)
+        del self._running[placeholder]
+        self._running[future] = begun
+
+    def _students_of_this_run(self, step: Step) -> list[Student]:
+        """The students of a step that are trained now, each with its lock.
+
+        Those that another run works on wait, those that it has made are done, and those whose
+        teacher or artefacts could not be made have failed.
+        """
+        kept: list[Student] = []
         for student in step.students:
             part = step.for_students([student])
             if not self.locks.take(student[0].train_key):
                 self._waiting.append(part)
                 self._held.add(part.key)
-            elif self._was_made_meanwhile(student):
+                continue
+            if self._was_made_meanwhile(student):
                 self.locks.release(student[0].train_key)
-            elif (why := self._why_lost(part)) is not None:
+                continue
+            why = self._why_lost(part)
+            if why is not None:
                 self._fail(student, why, now())
             else:
                 kept.append(student)
-        if step.students and not kept:
+        return kept
+
+    def _name_task(self, step: Step) -> None:
+        """Say once which task is begun, and how much there is to do on it."""
+        if len(step.tasks) != 1 or step.task in self._named:
             return
-        if len(kept) < len(step.students):
-            step = step.for_students(kept)
-        if step.students and len(step.tasks) == 1 and (name := step.task) not in self._named:
-            self._named.add(name)
-            todo = [p for p in self.plan.cells_of(name) if p.is_todo and not p.cell.together]
-            place = [task.name for task in self.plan.tasks].index(name) + 1
-            self.executor.say(
-                f"{step.tasks[0].shown} ({place} of {len(self.plan.tasks)} tasks), {len(todo)} cells"
-            )
-        step = replace(
-            step, from_scratch=self.plan.request.rerun and not step.deaths, code=step.code_here
-        )
-        begun = step, now()
-        placeholder = Future[StepResult]()
-        # before it is handed over: in this process it is made at once
-        self._running[placeholder] = begun
-        future = self.executor.submit(step)
-        del self._running[placeholder]
-        self._running[future] = begun
+        self._named.add(step.task)
+        cells = self.plan.cells_of(step.task)
+        todo = [planned for planned in cells if planned.is_todo and not planned.cell.together]
+        names = [task.name for task in self.plan.tasks]
+        place = f"{names.index(step.task) + 1} of {len(names)} tasks"
+        self.executor.say(f"{step.tasks[0].shown} ({place}), {len(todo)} cells")
 
     def _why_lost(self, step: Step) -> Failure | None:
         """Why something that a step needs could not be made."""
@@ -228,10 +257,12 @@ class Schedule:
         return True
 
     def _take_all(self, done: Iterable[Future[StepResult]]) -> None:
-        """Take the answers that are there; an error that ends the run is raised once all answers are written."""
+        """Take the answers that are there; an error that ends the run is raised once all answers
+        are written."""
         wrong = None
         for future in [future for future in self._running if future in done]:
-            (step, started), error = self._running[future], future.exception()
+            step, started = self._running[future]
+            error = future.exception()
             if error is None:
                 self._take(step, future.result())
                 del self._running[future]
@@ -245,7 +276,8 @@ class Schedule:
             raise wrong
 
     def _take(self, step: Step, result: StepResult) -> None:
-        """Write what a step gave. What is written is taken out of the answer: if this is broken off it can be called again."""
+        """Write what a step gave. What is written is taken out of the answer: if this is broken off
+        it can be called again."""
         while result.records:
             # between the two, Ctrl-C would write the record a second time
             with interrupts_deferred():
@@ -295,7 +327,10 @@ class Schedule:
                 *self._waiting,
             ]
         else:
-            message = "the process that did this was ended several times; where memory is short, fewer --jobs need less"
+            message = (
+                "the process that did this was ended several times; where memory is short, fewer "
+                "--jobs need less"
+            )
             why = Failure(type="ProcessEnded", message=message, traceback="")
             for student in step.students:
                 self._fail(student, why, started)
@@ -317,9 +352,8 @@ class Schedule:
             scores = ", ".join(f"{100 * scored[metric]:.1f}" for scored in record.scores.values())
             is_known = record.cell.tasks[0] in KNOWN
             metric = label_of(metric, () if is_known else record.task.labels or ())
-            self.executor.say(
-                f"  {shown_tasks(record.cell)}: {record.called}, seed {record.cell.seed}: {metric} {scores}"
-            )
+            row = f"{shown_tasks(record.cell)}: {record.called}, seed {record.cell.seed}"
+            self.executor.say(f"  {row}: {metric} {scores}")
         # once, also where it has a record for each of several points
         self._trained.add(record_key(record.cell))
         self.outcome.trained = len(self._trained)
@@ -332,7 +366,8 @@ class Schedule:
         )
 
     def _stop(self) -> None:
-        """Ask the workers to keep their states; write what they have finished, and which cells were under way."""
+        """Ask the workers to keep their states; write what they have finished, and which cells were
+        under way."""
         self.executor.stop(list(self._running))
         for future, (step, started) in list(self._running.items()):
             if future.done() and future.exception() is None:

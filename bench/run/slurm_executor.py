@@ -1,7 +1,8 @@
-"""Steps on a cluster with Slurm, through submitit: each step is one job of Slurm. The nodes share the cache.
+"""Steps on a cluster with Slurm, through submitit: each step is one job of Slurm. The nodes share
+the cache.
 
-submitit writes the job and its answer as pickles into the run's folder in the cache, which only its owner can read or
-write. They hold plain data of this package.
+submitit writes the job and its answer as pickles into the run's folder in the cache, which only its
+owner can read or write. They hold plain data of this package.
 """
 
 from __future__ import annotations
@@ -22,32 +23,36 @@ from bench.errors import InputError
 from bench.interrupts import interrupts_ignored
 from bench.make.work import StepResult
 from bench.plan.plan import Plan, Step
-from bench.plan.request import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.progress import Progress
+from bench.request.choices import CLUSTER, LOCAL, SBATCH, SETUP, SLURM, SLURM_MINUTES
 from bench.run.display import FileProgress
 from bench.run.executors import Executor
 from bench.run.remote import Start, answered, enter_run_folder, new_run_folder, resolve
 from bench.run.worker import Worker
 
-STOP, PULSE = "stop", "pulse"
-"""Files of a run's folder. The first is there when trainings should keep their states and end; the second is written again
-and again as long as the run lives."""
+STOP = "stop"
+"""A file of a run's folder: it is there when trainings should keep their states and end."""
+PULSE = "pulse"
+"""A file of a run's folder: it is written again and again as long as the run lives."""
 LOOK_SECONDS = 2.0
 """How often these files are looked at: they may lie on a network disk."""
 LOST_SECONDS = 600.0
-"""A run whose file has not changed for so long is gone: network disks show changes late, and a run may be suspended."""
+"""A run whose file has not changed for so long is gone: network disks show changes late, and a run
+may be suspended."""
 STOP_SECONDS = 20.0
 """How long jobs may take to keep the states of their trainings before Slurm cancels them."""
 PULSE_SECONDS = 20.0
 """How often the run says that it is alive."""
 MEMORY_MARGIN = 1.25
-"""A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by hand."""
+"""A job asks for so many times the estimated memory: Slurm kills one that takes more. Chosen by
+hand."""
 WARNING_SECONDS = 120
 """How long before the end of its time a job is told to keep its state."""
 
 
 class StopFlag:
-    """Above 0 when the training should keep its state and end: the run or Slurm asks for it, or the run is gone."""
+    """Above 0 when the training should keep its state and end: the run or Slurm asks for it, or the
+    run is gone."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -63,13 +68,16 @@ class StopFlag:
     def value(self) -> int:
         now = time.monotonic()
         if not self._value and now - self._looked >= LOOK_SECONDS:
-            self._looked, pulse = now, None
+            self._looked = now
+            pulse = None
             with contextlib.suppress(OSError):
                 pulse = (self._folder / PULSE).stat().st_mtime
             # by this machine's own clock: the clocks of two machines may differ
             if pulse != self._pulse:
-                self._pulse, self._changed = pulse, now
-            self._value = int((self._folder / STOP).exists() or now - self._changed > LOST_SECONDS)
+                self._pulse = pulse
+                self._changed = now
+            is_lost = now - self._changed > LOST_SECONDS
+            self._value = int(is_lost or (self._folder / STOP).exists())
         return self._value
 
 
@@ -85,8 +93,8 @@ def make(start: Start, step: Step, status: Path) -> StepResult | BaseException:
     def in_run_folder() -> StepResult:
         if not enter_run_folder(start):
             raise InputError(
-                f"node {platform.node()} does not see the cache {start.cache}; set BERT_BENCH_CACHE to a folder on a disk "
-                "that all nodes share"
+                f"node {platform.node()} does not see the cache {start.cache}; set "
+                "BERT_BENCH_CACHE to a folder on a disk that all nodes share"
             )
         return Worker(start.request, FileProgress(flag)).make(step, status)
 
@@ -113,8 +121,8 @@ class SlurmSteps(Executor):
         except (RuntimeError, OSError) as error:
             shutil.rmtree(self._run_folder, ignore_errors=True)
             raise InputError(
-                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has Slurm's commands, or try "
-                f"it with --slurm {CLUSTER}={LOCAL}"
+                f"--executor slurm: {str(error).splitlines()[0]} Type this on a machine that has "
+                f"Slurm's commands, or try it with --slurm {CLUSTER}={LOCAL}"
             ) from None
         super().__init__(plan, jobs, progress)
         self.cannot_start = self.cannot_start.format(folder=self._run_folder)
@@ -139,7 +147,7 @@ class SlurmSteps(Executor):
         return future
 
     def _parameters(self, step: Step) -> dict[str, Any]:
-        """Of a job, as submitit has them."""
+        """The parameters of a job, as submitit names them."""
         gigabytes = math.ceil(MEMORY_MARGIN * self.plan.memory_of(step) / 1e9)
         minutes = int(self._options.get("time", SLURM_MINUTES))
         asked = {

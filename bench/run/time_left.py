@@ -13,12 +13,12 @@ from bench.progress import duration
 BELIEVED = 0.02
 """Part of its planned time that a step runs before its own pace says more than the plan."""
 STEPS_OF_A_TRAINING = 20
-"""What is trained on text begins with a stretch of fewer steps, which reads: its pace says little."""
+"""A training on text begins with a stretch of fewer steps, which reads: its pace says little."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a step, or the part of it that is done, was planned to take and took, in seconds."""
+    """The seconds that a step, or the part of it that is done, was planned to take and took."""
 
     kind: str
     planned: float
@@ -153,7 +153,8 @@ def _believed(each: UnderWay, taken: float, said: Mapping[str, Any]) -> float | 
 
 
 def _factor(known: list[Taken], kind: str) -> float:
-    """How many times longer steps take than planned: those of this kind, or all if there is none."""
+    """How many times longer steps take than planned: those of this kind, or all if there is
+    none."""
     alike = [each for each in known if each.kind == kind] or known
     planned = sum(each.planned for each in alike)
     return sum(each.seconds for each in alike) / planned if planned > 0 else 1.0

@@ -1,4 +1,5 @@
-"""Finished records to an experiment tracker, a run for each: their losses, and their scores. Nothing is sent unless it is asked for."""
+"""Finished records to an experiment tracker, a run for each: their losses, and their scores.
+Nothing is sent unless it is asked for."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import InputError
-from bench.plan.request import TENSORBOARD, TRACKERS
 from bench.record.schema import Record
 from bench.record.task_facts import shown_tasks
+from bench.request import TENSORBOARD, TRACKERS
 
 PROJECT = "bert-bench"
 
@@ -26,8 +27,9 @@ def check_tracker(name: str) -> None:
 
 
 def track(name: str, records: Iterable[Record], folder: Path) -> int:
-    """Write the finished ones among these records, each as a run of its own; returns how many. Steps are the parts of its stages, one
-    behind the other, from 1 on: some trackers take no step twice.
+    """Write the finished ones among these records, each as a run of its own; returns how many.
+    Steps are the parts of its stages, one behind the other, from 1 on: some trackers take no step
+    twice.
 
     Args:
         folder: of tensorboard's files.

@@ -1,4 +1,4 @@
-"""What a worker does: step after step, each as it is told. It plans nothing."""
+"""A worker makes step after step, each as it is told. It plans nothing."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from bench.make import step as steps
 from bench.make.work import StepResult, Work
 from bench.measure.devices import device_of
 from bench.plan.plan import Step
-from bench.plan.request import Request
 from bench.progress import quiet
+from bench.request import Request
 from bench.run.display import FileProgress
 from bench.stats.own_metrics import load_metrics
 from bench.train.numerics import ComputeSettings
 
 
 def request_of_worker(request: Request, device: str, offline: bool = True) -> Request:
-    """The run's request with this device. Offline a worker takes what the first process has fetched: what the hub has by now may be
-    something else."""
+    """The run's request with this device. Offline a worker takes what the first process has
+    fetched: what the hub has by now may be something else."""
     saved = None if request.save_students is None else request.save_students.absolute()
     return replace(request, device=device, offline=offline, save_students=saved)
 
 
 class Worker:
-    """Makes steps in this process, one after the other; the first of them says which libraries are loaded."""
+    """Makes steps in this process, one after the other; the first of them says which libraries are
+    loaded."""
 
     def __init__(self, request: Request, progress: FileProgress) -> None:
         self.request = request

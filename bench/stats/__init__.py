@@ -1,1 +1,4 @@
-"""Metrics, and statistics of their values: forms of answers, resampling, paired comparisons, power, spreads and suspect scores."""
+"""Metrics, and statistics of their values.
+
+Forms of answers, resampling, paired comparisons, power, spreads and suspect scores.
+"""

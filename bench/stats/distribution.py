@@ -79,6 +79,7 @@ class Distribution:
 
     def below(self, value: float) -> float:
         """The probability of less than a value; what equals it counts half."""
+        # beyond where any value can be
         if value < self.low or value > self.high:
             return float(value > self.high)
         if self.added > 0:
@@ -125,6 +126,7 @@ class Distribution:
     def draws(self, rng: np.random.Generator) -> np.ndarray:
         """[R] values, each on the resample of its place: for questions about several rows on the
         same examples."""
+        # the examples, then the trainings, then Student's t
         moved_R = self.shrunk * (self.examples_R - self._centre)
         if self.added > 0:
             moved_R = moved_R + rng.normal(0, np.sqrt(self.added), len(moved_R))
@@ -178,6 +180,7 @@ class Distribution:
         def beyond(moved: float) -> float:
             return float(self._sum_below(moved * self._scales_K).mean()) - share
 
+        # one standard deviation, doubled until it is far enough
         reach = float(np.sqrt(self.added + self.shrunk**2 * self.examples_R.var()))
         while beyond(-reach) > 0 or beyond(reach) < 0:
             reach *= 2

@@ -1,6 +1,6 @@
-"""What an answer is: a class, a score, a span of a text or a text; and what follows from that. No torch.
+"""What an answer is: a class, a score, a span of a text or a text; and what follows from that.
 
-Letters of shapes: n examples, C outputs, L tokens of a padded sequence.
+Letters of shapes: n examples, C outputs, L tokens of a padded sequence. No torch.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ class Form:
         name: as records keep it.
         task, answer: what a reader calls a task of this form, and one of its answers.
         baseline: what answers that know nothing are called.
-        label: a label, the names of the classes and of the task -> the label as it is kept. Raises InputError for what is none.
-        constant: labels, outputs and a score -> the one answer that scores most if every example is given it, and that score.
+        label: a label, the names of the classes and of the task -> the label as it is kept. It
+            raises InputError for what is none.
+        constant: labels, outputs and a score -> the one answer that scores most if every example is
+            given it, and that score.
         described: labels and the names of the classes -> what they are, in words.
         predicted: what a model gives, [n, C] -> predictions, [n, *shape].
         outputs: of a model, where that is not the number of classes.
         dtype: of labels, in numpy and Arrow.
         loss: the name in torch.nn.functional (a test checks it).
-        labels_like_logits: whether labels have the shape of what a model gives; else they are one number each.
+        labels_like_logits: whether labels have the shape of what a model gives; else they are one
+            number each.
     """
 
     name: str
@@ -71,7 +74,11 @@ def misshapen(form: Form, arrays: Mapping[str, np.ndarray], examples: int, outpu
 
 def _best(candidates: np.ndarray, labels: np.ndarray, score: Scoring) -> tuple[np.ndarray, float]:
     """The first of the candidates that, given to every example, scores most."""
-    scores = [score(np.broadcast_to(answer, labels.shape).copy(), labels) for answer in candidates]
+    scores = []
+    for answer in candidates:
+        given_to_all = np.broadcast_to(answer, labels.shape).copy()
+        scores.append(score(given_to_all, labels))
+    # argmax is the first of equal ones
     best = int(np.argmax(scores))
     return candidates[best], scores[best]
 
@@ -93,8 +100,8 @@ def _class(value: object, names: Sequence[str], task: str) -> float:
     number = _number(value, f"one of 0..{last} or {', '.join(names)}", task)
     if number == -1:
         raise InputError(
-            "label -1 marks a test split whose labels are not public; scores on it would mean nothing. "
-            "Use the validation split"
+            "label -1 marks a test split whose labels are not public; scores on it would mean "
+            "nothing. Use the validation split"
         )
     if number not in range(len(names)):
         raise InputError(f"label {value!r} of {task} should be a whole number from 0 to {last}")
@@ -159,9 +166,9 @@ SPANS = Form(
 )
 """A piece of a text that answers a question: [n, 5] of each question, [n] whether it has an answer.
 
-A record keeps no text. So it has, of the best span that the model found: its exact match and its F1 with the right answers, by the
-official script's rules; by how much no answer scores more than it, 0 where every question has an answer; and where it lies in the
-text, from one character to another.
+A record keeps no text. So it has, of the best span that the model found: its exact match and its F1
+with the right answers, by the official script's rules; by how much no answer scores more than it, 0
+where every question has an answer; and where it lies in the text, from one character to another.
 """
 
 TEXT_COUNTS = (
@@ -171,7 +178,10 @@ TEXT_COUNTS = (
     *(f"{n}-grams" for n in range(1, 5)),
     "rouge_l",
 )
-"""What is kept of each text that was written: sums over sentences give BLEU, the mean of the last one is ROUGE-L."""
+"""The counts that are kept of each text that was written.
+
+Sums over sentences give BLEU; the mean of the last one is ROUGE-L.
+"""
 
 
 def _no_label(value: object, names: Sequence[str], task: str) -> float:
@@ -193,8 +203,11 @@ TEXT = Form(
     shape=(len(TEXT_COUNTS),),
     labels_like_logits=True,
 )
-"""A text that is written, kept as what its metrics need of it beside its reference: [n, :data:`TEXT_COUNTS`] counts, and the same
-of the source as it is, which stand in the place of labels. Whoever writes them is ``bench/stats/metrics/text.py``."""
+"""A text that is written, kept as what its metrics need of it beside its reference.
+
+These are [n, :data:`TEXT_COUNTS`] counts, and the same of the source as it is, which stand in the
+place of labels. ``bench/stats/metrics/text.py`` counts them.
+"""
 
 ROUNDED = 1e-3
 """How far numbers may be apart and still count as the same answer."""
@@ -203,15 +216,21 @@ ROUNDED = 1e-3
 def differing(
     form: Form, first: np.ndarray, second: np.ndarray, within: float = ROUNDED
 ) -> np.ndarray:
-    """[n] Whether two answers to an example are different: another class, another piece of the text or none, a number further off
-    than ``within``."""
+    """Whether two answers to an example are different, [n].
+
+    They are another class, another piece of the text or none, or a number further off than
+    ``within``.
+    """
     if form == CLASSES:
         return np.asarray(form.predicted(first) != form.predicted(second))
     gaps = np.abs(first - second)
     if form != SPANS:
         return np.asarray(gaps.reshape(len(gaps), -1).max(1) > within)
-    is_none, was_none = first[:, 2] > 0, second[:, 2] > 0
-    return np.asarray((is_none != was_none) | (~is_none & (gaps[:, 3:] > 0).any(1)))
+    # of spans: whether there is an answer, and where it lies
+    is_none = first[:, 2] > 0
+    was_none = second[:, 2] > 0
+    is_elsewhere = (gaps[:, 3:] > 0).any(1)
+    return np.asarray((is_none != was_none) | (~is_none & is_elsewhere))
 
 
 FORMS: Mapping[str, Form] = {form.name: form for form in (CLASSES, SCORE, SPANS, TEXT)}

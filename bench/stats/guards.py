@@ -1,8 +1,11 @@
-"""What makes a score suspect: constant answers, scores no better than these, labels that look permuted, placeholder labels."""
+"""What makes a score suspect.
+
+Constant answers, scores no better than these, labels that look permuted, and placeholder labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +29,10 @@ MOST_NAMED = 8
 
 
 class Suspicion(NamedTuple):
-    """Something wrong with answers: ``what`` reads the same for every row that it is true of, ``figure`` is one row's own."""
+    """Something wrong with answers.
+
+    ``what`` reads the same for every row that it is true of, ``figure`` is one row's own.
+    """
 
     what: str
     figure: str = ""
@@ -42,66 +48,83 @@ class Suspicion(NamedTuple):
 def suspicions(
     logits: np.ndarray, labels: np.ndarray, names: Sequence[str], metric: str
 ) -> list[Suspicion]:
-    """Each thing wrong with these answers, logits and labels as a record keeps them; none for a sound score.
+    """Each thing wrong with these answers; none for a sound score.
 
     Args:
-        names: of the classes, in the order of their codes; their numbers are used for what has no name.
-        metric: the name of the one by which the answers are compared with one answer to every example.
+        logits, labels: as a record keeps them.
+        names: of the classes, in the order of their codes. A class without a name is called by its
+            number.
+        metric: the name of the one by which the answers are compared with one answer to every
+            example.
     """
-    measure, outputs = metric_of(metric), logits.shape[-1]
-    form = measure.form
-    predicted, of_classes = form.predicted(logits), form == CLASSES
-    name = lambda code: names[code] if code < len(names) else str(code)  # noqa: E731
+    form = metric_of(metric).form
+    predicted = form.predicted(logits)
+    name = _Names(tuple(names))
     # all questions may have an answer
     labels_vary = form == SPANS or not _is_constant(labels)
-    if of_classes and not labels_vary:
+
+    # without real labels nothing can be said of classes
+    if form == CLASSES and not labels_vary:
         only = name(int(labels[0]))
         return [
             Suspicion(
-                f"every label is {only}: placeholders, as in a test split whose labels are not public?"
+                f"every label is {only}: placeholders, as in a test split whose labels are not "
+                "public?"
             )
         ]
 
+    # at most one of these, of which the first explains the others
     suspect = []
     if _is_constant(predicted):
-        constant = (
-            f"{name(int(predicted[0]))} for all {len(labels):,} examples" if of_classes else ""
-        )
-        suspect.append(
-            Suspicion(f"predicts {constant or f'the same {form.answer} for every example'}")
-        )
+        answer = f"the same {form.answer} for every example"
+        if form == CLASSES:
+            answer = f"{name(int(predicted[0]))} for all {len(labels):,} examples"
+        suspect.append(Suspicion(f"predicts {answer}"))
     elif form == SCORE and labels_vary and _is_nearly_constant(predicted, labels):
+        what = "predicts nearly the same value for every example: standard deviation"
         spread = f"{np.std(predicted):.3g} where the labels' is {np.std(labels):.3g}"
-        suspect.append(
-            Suspicion(
-                "predicts nearly the same value for every example: standard deviation", spread
-            )
-        )
+        suspect.append(Suspicion(what, spread))
     elif labels_vary:
-        score, (single, baseline) = (
-            measure.score(predicted, labels),
-            form.constant(labels, outputs, measure.score),
-        )
-        if score <= baseline + ROUNDING:
-            always = form.baseline
-            if of_classes:
-                always = (
-                    "a constant prediction"
-                    if measure.is_signed
-                    else f"always predicting {name(int(single))}"
-                )
-            what = f"no better than {always} ({metric} {100 * baseline:.1f})"
-            suspect.append(Suspicion(what, f"{100 * score:.1f}", baseline))
+        suspect += _no_better_than_constant(predicted, labels, logits.shape[-1], metric, name)
+
     if not labels_vary:
         suspect.append(Suspicion("every label is the same: a placeholder?"))
-    if of_classes:
+    if form == CLASSES:
         suspect += _never_predicted(predicted, labels, name)
-        suspect += _in_another_order(predicted, labels, outputs, name)
+        suspect += _in_another_order(predicted, labels, logits.shape[-1], name)
     return suspect
 
 
+class _Names(NamedTuple):
+    """What the classes of a task are called."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, code: int) -> str:
+        return self.names[code] if code < len(self.names) else str(code)
+
+
+def _no_better_than_constant(
+    predicted: np.ndarray, labels: np.ndarray, outputs: int, metric: str, name: _Names
+) -> list[Suspicion]:
+    """At most one suspicion: that one answer to every example scores as much."""
+    measure = metric_of(metric)
+    score = measure.score(predicted, labels)
+    constant, baseline = measure.form.constant(labels, outputs, measure.score)
+    if score > baseline + ROUNDING:
+        return []
+    # of a correlation all constant answers score 0
+    always = measure.form.baseline
+    if measure.form == CLASSES and measure.is_signed:
+        always = "a constant prediction"
+    elif measure.form == CLASSES:
+        always = f"always predicting {name(int(constant))}"
+    what = f"no better than {always} ({metric} {100 * baseline:.1f})"
+    return [Suspicion(what, f"{100 * score:.1f}", baseline)]
+
+
 def _in_another_order(
-    predicted: np.ndarray, labels: np.ndarray, classes: int, name: Callable[[int], str]
+    predicted: np.ndarray, labels: np.ndarray, classes: int, name: _Names
 ) -> list[Suspicion]:
     """At most one suspicion: that the labels fit far better in another order."""
     order = permuted(predicted, labels, classes)
@@ -109,7 +132,9 @@ def _in_another_order(
         return []
     share = 100 * float((predicted == labels).mean())
     mended = 100 * float((np.array(order)[predicted] == labels).mean())
-    if mended <= 100 * CLASSES.constant(labels, classes, metric_of("accuracy").score)[1]:
+    # answers that know nothing may fit in any order
+    _, baseline = CLASSES.constant(labels, classes, metric_of("accuracy").score)
+    if mended <= 100 * baseline:
         return []
     moved = [code for code, other in enumerate(order) if code != other]
     pairs = ", ".join(f"{name(code)} as {name(order[code])}" for code in moved)
@@ -117,9 +142,7 @@ def _in_another_order(
     return [Suspicion(what, f"{mended:.1f} % instead of {share:.1f} %")]
 
 
-def _never_predicted(
-    predicted: np.ndarray, labels: np.ndarray, name: Callable[[int], str]
-) -> list[Suspicion]:
+def _never_predicted(predicted: np.ndarray, labels: np.ndarray, name: _Names) -> list[Suspicion]:
     """At most one suspicion, which names the classes of some examples that no example is given.
 
     One answer to every example is another suspicion.
@@ -128,6 +151,7 @@ def _never_predicted(
         return []
     codes, counts = np.unique(labels, return_counts=True)
     is_missed = (counts >= NEVER_PREDICTED_FROM) & ~np.isin(codes, predicted)
+    # the largest ones first
     missed = sorted(
         zip(codes[is_missed], counts[is_missed], strict=True),
         key=lambda pair: -pair[1],
@@ -163,6 +187,7 @@ def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[i
     """
     from scipy.optimize import linear_sum_assignment
 
+    # how often each class is predicted where each is right
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (predicted, labels), 1)
     # of orders that fit equally well the one that moves the fewest classes
@@ -170,6 +195,7 @@ def permuted(predicted: np.ndarray, labels: np.ndarray, classes: int) -> tuple[i
     moved = [code for code in range(classes) if order[code] != code]
     if not moved or any(counts[code, order[code]] <= counts[code, code] for code in moved):
         return None
+    # whether the other order is right more often than chance would have it
     now = predicted == labels
     then = order[predicted] == labels
     p = mcnemar(int((then & ~now).sum()), int((now & ~then).sum()), exact=True)

@@ -37,7 +37,8 @@ class MeanDetail:
         power_of_doubt: likewise, if the variances are as doubtful as so few seeds leave them.
         won, runs: pairs of a run of each row in which the first one's mean is higher, of how many;
             ties count half. A run is one seed on all columns. None for means of several rows.
-        tasks, of_tasks: on at least how many tasks a difference of the mean's sign is shown, of how many.
+        tasks, of_tasks: on at least how many tasks a difference of the mean's sign is shown, of how
+            many.
         without: the mean with one column left out, for each.
     """
 
@@ -51,7 +52,7 @@ class MeanDetail:
 
 
 def power_at(mean: Resamples, difference: float, doubtful: bool = False) -> float:
-    """The probability that a comparison like this one is significant if the true difference is this.
+    """The probability that a comparison like this one is significant at this true difference.
 
     Comparisons are simulated. In each, examples and trainings move the difference, and the
     variances between trainings are estimated anew, each with its own degrees of freedom: so few
@@ -66,6 +67,7 @@ def power_at(mean: Resamples, difference: float, doubtful: bool = False) -> floa
     from scipy.stats import t
 
     rng = np.random.default_rng(0)
+    # the true variances: of the examples, and of each source of trainings
     of_examples = max(0.0, float(np.nanvar(mean.mean_R)) - mean.interaction)
     freedom_T = np.array([freedom for _, freedom in mean.trained], dtype=float)
     shape = (DATA_SETS, len(freedom_T))
@@ -80,6 +82,7 @@ def power_at(mean: Resamples, difference: float, doubtful: bool = False) -> floa
     seen_D = rng.normal(difference, np.sqrt(true_D), DATA_SETS)
     estimate_DT = variance_DT * rng.chisquare(freedom_T, shape) / freedom_T
     added_D = np.maximum(estimate_DT.sum(1), mean.interaction)
+    # and whether it would find the difference: Student's t, Satterthwaite's degrees of freedom
     total_D = of_examples + added_D
     uncertain_D = (estimate_DT**2 / freedom_T).sum(1)
     freedom_D = total_D**2 / np.maximum(uncertain_D, np.finfo(float).tiny)
@@ -101,6 +104,7 @@ def shown_tasks(one_sided: Sequence[float]) -> int:
     from scipy.stats import combine_pvalues
 
     in_order = sorted(one_sided)
+    # leave out the smallest one, the two smallest ones ... until the rest shows nothing
     for known in range(len(in_order)):
         rest = np.maximum(in_order[known:], np.finfo(float).tiny)
         if combine_pvalues(rest).pvalue > LEVEL / 2:
@@ -109,7 +113,7 @@ def shown_tasks(one_sided: Sequence[float]) -> int:
 
 
 def runs_won(first: np.ndarray, second: np.ndarray) -> float:
-    """Of all pairs of a run of each system, in how many the first one scores higher; ties count half.
+    """In how many of all pairs of runs the first system scores higher; ties count half.
 
     Args:
         first, second: [runs] scores.

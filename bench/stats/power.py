@@ -1,4 +1,7 @@
-"""What a test set can tell: power of a paired comparison of two classifiers, and the least gap that it would find."""
+"""What a test set can tell.
+
+Power of a paired comparison of two classifiers, and the least gap that it would find.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,17 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
-LEVEL, POWER, DISAGREEMENT = 0.05, 0.8, 0.1
-"""Two-sided level, wanted power, and the share of examples on which two good systems usually disagree about being right."""
+LEVEL = 0.05
+"""The two-sided level of every test."""
+POWER = 0.8
+"""The wanted power."""
+DISAGREEMENT = 0.1
+"""The share of examples on which two good systems usually disagree about being right."""
 SPREADS = 40
-"""Points at which the spread between seeds is looked at; 400 change the power by less than 0.001."""
+"""Points at which the spread between seeds is looked at.
+
+400 of them change the power by less than 0.001.
+"""
 
 
 DEVELOPMENT_EXAMPLES: Mapping[tuple[str, str], int] = {
@@ -30,44 +40,56 @@ DEVELOPMENT_EXAMPLES: Mapping[tuple[str, str], int] = {
 
 
 def development_examples(task: str) -> int:
-    """Of a task's development set; of mnli the matched one."""
+    """The number of examples of a task's development set; of mnli the matched one."""
     return DEVELOPMENT_EXAMPLES[task, "matched" if task == "mnli" else "validation"]
 
 
 def power(gap: float, examples: int, disagreement: float = DISAGREEMENT) -> float:
-    """Probability that McNemar's test finds a true difference of accuracies ``gap`` (Connor 1987, normal approximation).
+    """Probability that McNemar's test finds a true difference of accuracies ``gap``.
+
+    It is the normal approximation (Connor 1987).
 
     Args:
         gap, disagreement: shares of the examples, the first at most as large as the second.
     """
     from scipy.stats import norm
 
+    # under no difference, and under this one, the share of discordant examples is the same
     critical = norm.ppf(1 - LEVEL / 2) * math.sqrt(disagreement)
     spread = math.sqrt(max(disagreement - gap * gap, 1e-12))
     return float(norm.cdf((math.sqrt(examples) * abs(gap) - critical) / spread))
 
 
 def least_gap(examples: int, disagreement: float = DISAGREEMENT) -> float | None:
-    """The smallest difference of accuracies found with the wanted power; None where not even the largest possible one is."""
+    """The smallest difference of accuracies found with the wanted power.
+
+    It is None where not even the largest possible one is.
+    """
     return _smallest(lambda gap: power(gap, examples, disagreement) >= POWER, disagreement)
 
 
 def least_gap_at_any_disagreement(examples: int, exact: bool = False) -> float | None:
-    """The smallest true difference of accuracies that McNemar's test can find with the wanted power: at the most favourable
-    disagreement, with all discordant examples on one side. It is a lower bound for every other disagreement.
+    """The smallest true difference of accuracies that McNemar's test can find, with this power.
 
-    k such examples have the p-value 0.5**k (mid-p; twice that in the exact test), so 5 (6) reach the level of 5 %, and their
-    number is a binomial variable. None where even a difference of 1 gives too few.
+    It is at the most favourable disagreement, with all discordant examples on one side: a lower
+    bound for every other disagreement. k such examples have the p-value 0.5**k (mid-p; twice that
+    in the exact test), so 5 (6) reach the level of 5 %, and their number is a binomial variable.
+    None where even a difference of 1 gives too few.
     """
     from scipy.stats import beta
 
-    needed = math.ceil(math.log2((2 if exact else 1) / LEVEL))
-    # P(Binomial(n, gap) >= k) is the beta distribution function with (k, n - k + 1) at gap, so its quantile is the gap
-    return float(beta.ppf(POWER, needed, examples - needed + 1)) if examples >= needed else None
+    sides = 2 if exact else 1
+    needed = math.ceil(math.log2(sides / LEVEL))
+    if examples < needed:
+        return None
+    # P(Binomial(n, gap) >= k) is the beta distribution function with (k, n - k + 1) at gap, so its
+    # quantile is the gap
+    return float(beta.ppf(POWER, needed, examples - needed + 1))
 
 
 def examples_for(gap: float, disagreement: float = DISAGREEMENT) -> int:
     """Examples that a test set needs to find this gap with the wanted power."""
+    # a number that is enough, then the least one below it
     most = 1
     while power(gap, most, disagreement) < POWER:
         most *= 2
@@ -84,28 +106,35 @@ def power_of_seeds(
     disagreement: float = DISAGREEMENT,
     seed_disagreement: float | None = None,
 ) -> float:
-    """Probability that a comparison over several seeds finds a true difference, judged as bench.stats.paired does.
+    """Probability that a comparison over several seeds finds a true difference.
 
-    The chance of trainings on single examples averages out over seeds, and is in the spread too: so it is taken out of the
-    disagreement of two methods. Then the test's steps are averaged over the spreads that so few seeds can show.
+    It is judged as :mod:`bench.stats.paired` does. The chance of trainings on single examples
+    averages out over seeds, and is in the spread too: so it is taken out of the disagreement of two
+    methods. Then the test's steps are averaged over the spreads that so few seeds can show.
 
     Args:
         seeds: trainings of each system, two or more.
         spread: standard deviation of one system's accuracy over its seeds.
-        disagreement: share of examples on which exactly one of two systems, a training each, is right.
-        seed_disagreement: the same of two seeds of one system; None where two systems differ as two seeds of one do.
+        disagreement: share of examples on which exactly one of two systems, a training each, is
+            right.
+        seed_disagreement: the same of two seeds of one system; None where two systems differ as two
+            seeds of one do.
     """
     import numpy as np
     from scipy.stats import chi2, norm, t
 
-    seed_disagreement = disagreement if seed_disagreement is None else seed_disagreement
+    if seed_disagreement is None:
+        seed_disagreement = disagreement
+    # the variances of the difference: of the examples, and of a training's chance on each of them
     of_examples = max(0.0, disagreement - gap * gap - seed_disagreement) / examples
     interaction = seed_disagreement / examples / seeds
     # a spread below the chance on single examples was luck: other seeds show the whole of it
     of_one = max(spread**2 / seeds, interaction / 2)
-    # few seeds tell it badly, each system's on its own: sample variances at the middles of SPREADS equal shares
+    # few seeds tell it badly, each system's on its own: sample variances at the middles of SPREADS
+    # equal shares
     seen_K = of_one * chi2.ppf((np.arange(SPREADS) + 0.5) / SPREADS, seeds - 1) / (seeds - 1)
     one_KK, other_KK = np.meshgrid(seen_K, seen_K)
+    # what the test would take for the variance, and for its degrees of freedom
     variance_KK = of_examples + np.maximum(one_KK + other_KK, interaction)
     freedom_KK = np.minimum((seeds - 1) * variance_KK**2 / (one_KK**2 + other_KK**2), 1e6)
     limit_KK = t.ppf(1 - LEVEL / 2, freedom_KK) * np.sqrt(variance_KK)
@@ -133,7 +162,10 @@ def least_gap_of_seeds(
     disagreement: float = DISAGREEMENT,
     seed_disagreement: float | None = None,
 ) -> float | None:
-    """The smallest difference that so many seeds find with the wanted power; None where not even the largest possible one is."""
+    """The smallest difference that so many seeds find with the wanted power.
+
+    It is None where not even the largest possible one is.
+    """
     shares = spread, disagreement, seed_disagreement
     return _smallest(
         lambda gap: power_of_seeds(gap, examples, seeds, *shares) >= POWER, disagreement
@@ -141,11 +173,16 @@ def least_gap_of_seeds(
 
 
 def _smallest(condition: Callable[[float], bool], most: float) -> float | None:
-    """Where ``condition`` begins to hold between 0 and ``most``; None where it does not hold there either."""
+    """Where ``condition`` begins to hold between 0 and ``most``; None where it holds nowhere."""
     if not condition(most):
         return None
-    low, high = 0.0, most
+    # halve the interval until it is as narrow as a number
+    low = 0.0
+    high = most
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if middle > 0 and condition(middle) else (middle, high)
+        if middle > 0 and condition(middle):
+            high = middle
+        else:
+            low = middle
     return high

@@ -1,4 +1,4 @@
-"""How many times faster: a ratio from interleaved rounds, with its interval; and of several sessions together."""
+"""How many times faster: a ratio of interleaved rounds, or of several sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bench.stats.power import LEVEL
 
 FEWEST_ROUNDS = 6
-"""That have a 95 % interval of their median."""
+"""So many rounds have a 95 % interval of their median."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,10 @@ class Ratio:
         return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
 
 
-def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
-    """Reference over own, round by round; the interval is that of a median by order statistics.
+def ratio(reference: Sequence[float], compared: Sequence[float]) -> Ratio:
+    """The reference's times over the others, round by round.
+
+    The interval is that of a median by order statistics.
 
     It assumes nothing but independent rounds (Conover 1999, section 3.2).
 
@@ -40,23 +42,26 @@ def ratio(reference: Sequence[float], own: Sequence[float]) -> Ratio:
     """
     from scipy.stats import quantile_test
 
-    ratios = [r / o for r, o in zip(reference, own, strict=True)]
+    ratios = [slow / fast for slow, fast in zip(reference, compared, strict=True)]
     if len(ratios) < FEWEST_ROUNDS:
         raise ValueError(
-            f"{len(ratios)} rounds are too few for a 95 % interval; at least {FEWEST_ROUNDS} are needed"
+            f"{len(ratios)} rounds are too few for a 95 % interval; at least {FEWEST_ROUNDS} are "
+            "needed"
         )
     low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
     return Ratio(statistics.median(ratios), float(low), float(high))
 
 
 def pooled(systems: Sequence[Sequence[Ratio]]) -> list[Ratio]:
-    """The ratio of each system over its sessions of timing: their geometric mean, with the 95 %
-    interval of other sessions.
+    """The ratio of each system over its sessions of timing: their geometric mean.
+
+    Its 95 % interval is that of other sessions.
 
     Sessions on one kind of machine differ by more than rounds of one do: by what the machine's
     owner runs beside, and by where the memory lies. So few sessions tell this badly, so all
     systems are taken to vary alike, and the interval has Student's t with their degrees of freedom
-    together. It is never narrower than rounds alone make it. A system of one session stays as it is.
+    together. It is never narrower than rounds alone make it. A system of one session stays as it
+    is.
 
     Args:
         systems: of each system its ratio in each of its sessions.
@@ -66,28 +71,34 @@ def pooled(systems: Sequence[Sequence[Ratio]]) -> list[Ratio]:
     # how far sessions of one system lie from their mean, of all systems together
     means: list[float] = []
     squares = 0.0
-    for own in systems:
-        logs = [math.log(one.median) for one in own]
+    for sessions in systems:
+        logs = [math.log(session.median) for session in sessions]
         means.append(statistics.fmean(logs))
         squares += sum((value - means[-1]) ** 2 for value in logs)
-    freedom = sum(len(own) - 1 for own in systems)
+    freedom = sum(len(sessions) - 1 for sessions in systems)
     if not freedom:
-        return [own[0] for own in systems]
+        return [sessions[0] for sessions in systems]
     deviation = math.sqrt(squares / freedom)
     quantile = float(t.ppf(1 - LEVEL / 2, freedom))
+
     together = []
-    for own, mean in zip(systems, means, strict=True):
-        if len(own) == 1:
-            together.append(own[0])
+    for sessions, mean in zip(systems, means, strict=True):
+        count = len(sessions)
+        if count == 1:
+            together.append(sessions[0])
             continue
-        of_rounds = statistics.fmean(math.log(one.high / one.low) / 2 for one in own)
-        half = max(quantile * deviation, of_rounds) / math.sqrt(len(own))
+        # half of the interval of one session, from the rounds alone
+        of_rounds = statistics.fmean(math.log(one.high / one.low) / 2 for one in sessions)
+        half = max(quantile * deviation, of_rounds) / math.sqrt(count)
         low = math.exp(mean - half)
         high = math.exp(mean + half)
-        together.append(Ratio(math.exp(mean), low, high, sessions=len(own)))
+        together.append(Ratio(math.exp(mean), low, high, sessions=count))
     return together
 
 
 def enough_rounds_for(rounds: int, share: float) -> bool:
-    """Whether at least one of so many values lies above this percentile: 10 rounds for a p90, 100 for a p99."""
+    """Whether at least one of so many values lies above this percentile.
+
+    It takes 10 rounds for a p90, 100 for a p99.
+    """
     return round(rounds * (1 - share), 9) >= 1  # 10 * (1 - 0.9) is 0.9999999999999998

@@ -1,4 +1,4 @@
-"""How a metric scores many resamples of the same examples at once: as fast as its arithmetic allows.
+"""How a metric scores many resamples of the same examples at once, as fast as it can.
 
 Letters of shapes: n or N examples, R resamples, M systems, C classes.
 """
@@ -22,7 +22,10 @@ NO_ANSWER = 1e-9
 
 @dataclass(frozen=True)
 class Repeated:
-    """By the metric's plain form on the examples as they were drawn: slow, and right for every metric."""
+    """By the metric's plain form on the examples as they were drawn.
+
+    It is slow, and right for every metric.
+    """
 
     score: Callable[[np.ndarray, np.ndarray], float]
 
@@ -36,16 +39,22 @@ class Repeated:
         return lambda counts_RN: np.array([drawn(row) for row in counts_RN])
 
     def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """[R, n, ...] answers -> [R] scores with these [n, ...] labels: for tests that swap answers."""
+        """[R, n, ...] answers -> [R] scores with these [n, ...] labels.
+
+        It is for tests that swap answers.
+        """
         return np.array([self.score(row, labels) for row in predicted])
 
 
 @dataclass(frozen=True)
 class Mean:
-    """Of a metric that is the mean of a number for each example."""
+    """For a metric that is the mean of a number for each example.
+
+    Attributes:
+        each: (predicted, labels) -> [n].
+    """
 
     each: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    """(predicted, labels) -> [n]"""
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`."""
@@ -59,17 +68,17 @@ class Mean:
 
 @dataclass(frozen=True)
 class ByClass:
-    """Of a metric of classes that is a function of three numbers of examples of each class.
+    """For a metric of classes that is a function of three numbers of examples of each class.
 
     Attributes:
+        score_of: [R, C] examples of each class that are answered rightly, that have it as their
+            label, and that are answered with it; the [C] classes -> [R].
         keeps_classes: whether a resample has as many examples of each label as there are, and its
             mean is over the classes of all examples. A mean over classes needs it: a resample
             without the only two examples of a class that no system finds would score higher.
     """
 
     score_of: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    """[R, C] examples of each class that are answered rightly, that have it as their label, and that are answered with it; the
-    [C] classes -> [R]"""
     keeps_classes: bool = False
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
@@ -94,7 +103,8 @@ class ByClass:
             answered_RMC = sums[:, 1 : 1 + len(systems)]
             hits_RMC = sums[:, 1 + len(systems) :]
 
-            # many systems at once, as many as fit in a processor's cache: they are so many more resamples
+            # many systems at once, as many as fit in a processor's cache: they are so many more
+            # resamples
             scores_RM = np.empty((resamples, len(systems)))
             together = max(1, IN_CACHE // (resamples * len(classes)))
             for begin in range(0, len(systems), together):
@@ -117,7 +127,7 @@ class ByClass:
 
 @dataclass(frozen=True)
 class Correlation:
-    """Of Pearson's correlation of the answers with the labels, or of the ranks of both."""
+    """For Pearson's correlation of the answers with the labels, or of the ranks of both."""
 
     ranked: bool = False
 
@@ -144,11 +154,13 @@ class Correlation:
 
     def of_rows(self, predicted: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """As :meth:`Repeated.of_rows`; 0 where one of the two is constant."""
-        predicted_RN, labels_RN = predicted, np.broadcast_to(labels, predicted.shape)
+        predicted_RN = predicted
+        labels_RN = np.broadcast_to(labels, predicted.shape)
         if self.ranked:
             from scipy.stats import rankdata
 
-            predicted_RN, labels_RN = rankdata(predicted_RN, axis=1), rankdata(labels_RN, axis=1)
+            predicted_RN = rankdata(predicted_RN, axis=1)
+            labels_RN = rankdata(labels_RN, axis=1)
         a = predicted_RN - predicted_RN.mean(1, keepdims=True)
         b = labels_RN - labels_RN.mean(1, keepdims=True)
         scale = np.sqrt((a * a).sum(1) * (b * b).sum(1))
@@ -157,7 +169,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Determination:
-    """Of the coefficient of determination.
+    """For the coefficient of determination.
 
     Attributes:
         lowest: what lower scores count as.
@@ -191,10 +203,13 @@ class Determination:
 
 @dataclass(frozen=True)
 class Sums:
-    """Of a metric of texts that is a function of the sums of their counts."""
+    """For a metric of texts that is a function of the sums of their counts.
+
+    Attributes:
+        score_of: [R, K] sums -> [R].
+    """
 
     score_of: Callable[[np.ndarray], np.ndarray]
-    """[R, K] sums -> [R]"""
 
     def scorer(self, systems: Sequence[np.ndarray], labels: np.ndarray) -> Scorer:
         """As :meth:`Repeated.scorer`."""
@@ -244,7 +259,10 @@ class _Values:
         return counts_NR * (self._x_N[:, None] - mean_R)
 
     def variance(self, counts_NR: np.ndarray) -> np.ndarray:
-        """[R] sum of squares about the mean; 0 where all that was drawn is the same but for rounding."""
+        """[R] sum of squares about the mean.
+
+        It is 0 where all that was drawn is the same but for rounding.
+        """
         total_R = counts_NR.sum(0)
         mean_R = self._x_N @ counts_NR / total_R
         squares_R = self._x_N**2 @ counts_NR
@@ -257,10 +275,10 @@ class _Values:
 
 
 class _Ranks(_Values):
-    """Numbers whose correlation is that of their ranks among the examples drawn, ties at their middle.
+    """Numbers whose correlation is that of their ranks among the examples drawn.
 
-    They are sorted once. A value that is drawn s times, up to the c-th place, has the ranks
-    c - s + 1 to c, with the middle c - (s - 1) / 2.
+    Ties have the middle of their ranks. The numbers are sorted once. A value that is drawn s times,
+    up to the c-th place, has the ranks c - s + 1 to c, with the middle c - (s - 1) / 2.
     """
 
     def __init__(self, x_N: np.ndarray) -> None:

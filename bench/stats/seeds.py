@@ -20,23 +20,26 @@ be named although all rows of its column are alike; with six, one in a thousand.
 
 
 def with_seeds_apart(scores: Mapping[str, Sequence[float]]) -> frozenset[str]:
-    """The rows of a column whose range over seeds exceeds :data:`TIMES` the pooled standard deviation of
-    the other rows.
+    """The rows of a column whose seeds are further apart than the other rows would have it.
 
+    Their range over seeds exceeds :data:`TIMES` the pooled standard deviation of the other rows.
     Two such rows in one small column may hide each other, and a row whose few seeds are all of one
     kind is not found. None where the other rows have too few seeds, or agree in all of theirs.
 
     Args:
         scores: row -> its score with each seed; rows of one seed say nothing.
     """
-    several = {row: np.array(own) for row, own in scores.items() if len(own) > 1}
-    squares = {row: float(own.var() * len(own)) for row, own in several.items()}
-    freedom = sum(len(own) - 1 for own in several.values())
-    total = sum(squares.values())
+    several = {row: np.array(seeds) for row, seeds in scores.items() if len(seeds) > 1}
+    squares = {row: float(seeds.var() * len(seeds)) for row, seeds in several.items()}
+    total_freedom = sum(len(seeds) - 1 for seeds in several.values())
+    total_squares = sum(squares.values())
     apart = []
-    for row, own in several.items():
-        left = freedom - (len(own) - 1)
-        others = total - squares[row]
-        if left >= LEAST_FREEDOM and others > 0 and np.ptp(own) > TIMES * np.sqrt(others / left):
+    for row, seeds in several.items():
+        # the spread of the other rows
+        freedom = total_freedom - (len(seeds) - 1)
+        left = total_squares - squares[row]
+        if freedom < LEAST_FREEDOM or left <= 0:
+            continue
+        if np.ptp(seeds) > TIMES * np.sqrt(left / freedom):
             apart.append(row)
     return frozenset(apart)

@@ -1,1 +1,1 @@
-"""The one training loop, the saved states of trainings, outputs of teachers that are read from files, and predictions."""
+"""The training loop, saved states of trainings, outputs of teachers in files, and predictions."""

@@ -27,12 +27,14 @@ class SelectionExamples(NamedTuple):
 
 @dataclass
 class BestEpoch:
-    """Evaluates a student at the end of every epoch; keeps the weights of the best, the first of equal ones.
+    """Evaluates a student at the end of every epoch, and keeps the weights of the best one.
 
-    Evaluating changes nothing: the last epoch's weights are those of a training without it.
+    Of equal ones it is the first. Evaluating changes nothing: the last epoch's weights are those of
+    a training without it.
 
     Attributes:
         chooses: without it, no weights are kept: the scores are for a learning curve.
+        scores: of each epoch, percent, mean over the tasks.
     """
 
     deploy: Callable[[Student], Mapping[str, nn.Module]]
@@ -40,7 +42,6 @@ class BestEpoch:
     numerics: ComputeSettings
     chooses: bool = True
     scores: list[float] = field(default_factory=list)
-    """of each epoch, percent, mean over the tasks"""
     _best: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -49,6 +50,7 @@ class BestEpoch:
         return int(np.argmax(self.scores)) + 1
 
     def evaluate(self, student: Student) -> None:
+        """Score the student as it would be deployed now."""
         if not self.selection_examples:
             return
         with RandomState(0, self.numerics.device).current():  # a new module may draw random numbers
@@ -56,16 +58,17 @@ class BestEpoch:
         percents = []
         for of_task in self.selection_examples:
             # of several operating points the nameless one is at full depth
-            model = copy.deepcopy(
-                deployed.get(of_task.task) or deployed.get("") or next(iter(deployed.values()))
-            )
+            shipped = deployed.get(of_task.task) or deployed.get("")
+            model = copy.deepcopy(shipped or next(iter(deployed.values())))
             logits = predict(model, of_task.examples, self.numerics)
-            percents.append(100 * score(logits, of_task.labels, (of_task.metric,))[of_task.metric])
+            scores = score(logits, of_task.labels, (of_task.metric,))
+            percents.append(100 * scores[of_task.metric])
         self.scores.append(float(np.mean(percents)))
+        # this epoch is the best so far
         if self.chooses and self.epoch == len(self.scores):
-            whole = nn.ModuleDict({"model": student.model, "aux": student.aux})
+            modules = nn.ModuleDict({"model": student.model, "aux": student.aux})
             self._best = {
-                name: value.detach().clone() for name, value in whole.state_dict().items()
+                name: value.detach().clone() for name, value in modules.state_dict().items()
             }
 
     def load_best(self, student: Student) -> None:

@@ -1,4 +1,4 @@
-"""Where and in what precision a group trains, and the random state that each student keeps for itself."""
+"""Where and in what precision a group trains, and the random state of each student."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ class ComputeSettings:
         choose_products(self.device, self.precision)
 
     def frozen(self, teacher: nn.Module) -> nn.Module:
-        """The teacher on this device, in evaluation mode; with direct layers where starting kernels takes the time."""
+        """The teacher on this device, in evaluation mode.
+
+        It has direct layers where starting kernels takes the time.
+        """
         teacher = teacher.to(self.device)
-        return (teacher if self.device.type == "cpu" else direct(teacher)).eval()
+        if self.device.type != "cpu":
+            teacher = direct(teacher)
+        return teacher.eval()
 
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bf16")
@@ -36,8 +41,9 @@ class ComputeSettings:
 class Stopwatch:
     """Tells how many seconds work took where it ran.
 
-    On a CPU by the wall clock. CUDA is given work to do later, so its own events say when it began and ended; they are
-    asked for only by :meth:`settle`, because asking makes the CPU wait. Other accelerators are waited for at both ends.
+    On a CPU by the wall clock. CUDA is given work to do later, so its own events say when it began
+    and ended; they are asked for only by :meth:`settle`, because asking makes the CPU wait. Other
+    accelerators are waited for at both ends.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -47,13 +53,16 @@ class Stopwatch:
     @contextmanager
     def timing(self, add: Callable[[float], None]) -> Iterator[None]:
         """Tell ``add`` the seconds of what is done inside: at once, or with :meth:`settle`."""
+        # CUDA: two events in its own queue, read by settle
         if self._device.type == "cuda":
-            begin, end = (torch.Event(self._device, enable_timing=True) for _ in range(2))
+            begin = torch.Event(self._device, enable_timing=True)
+            end = torch.Event(self._device, enable_timing=True)
             begin.record()
             yield
             end.record()
             self._open.append((begin, end, add))
             return
+        # every other device: the clock, when its work is done
         begun = self._now()
         yield
         add(self._now() - begun)
@@ -76,6 +85,7 @@ class RandomState:
 
     def __init__(self, seed: int, device: torch.device) -> None:
         self._device = device
+        # seeding torch is the only way to such a state; what others draw stays as it was
         with self._saved():
             torch.manual_seed(seed)
             self._state = self._read()
@@ -117,9 +127,8 @@ class RandomState:
             ValueError: it was kept on another kind of device, whose numbers are not these.
         """
         if set(state) != {"cpu", self._device.type}:
-            raise ValueError(
-                f"a random state of {' and '.join(sorted(state))} cannot go on on {self._device.type}"
-            )
+            kinds = " and ".join(sorted(state))
+            raise ValueError(f"a random state of {kinds} cannot go on on {self._device.type}")
         self._state = dict(state)
 
     def begin_here(self) -> None:
@@ -132,7 +141,9 @@ class RandomState:
 
     @contextmanager
     def current(self) -> Iterator[None]:
+        """Let torch draw from this state inside ``with``; afterwards it draws as it did before."""
         with self._saved():
+            # this state, and where it stands afterwards, also after an error
             self._write(self._state)
             try:
                 yield

@@ -1,8 +1,11 @@
-"""Predictions of a deployed model, and the metrics as local ``evaluate.Metric`` classes (no network)."""
+"""Predictions of a deployed model, and the metrics as local ``evaluate.Metric`` classes.
+
+Nothing is fetched from the network.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,26 +27,20 @@ def predict(
     numerics: ComputeSettings,
     on_step: Callable[[int, int], object] = lambda done, total: None,
 ) -> np.ndarray:
-    """[n, C] float32 logits in the order of the examples; of questions the [n, 5] answers of :data:`bench.stats.form.SPANS`, of a model
-    that writes the counts of its texts. Batches hold examples of similar length.
+    """[n, C] float32 logits in the order of the examples.
+
+    Of questions they are the [n, 5] answers of :data:`bench.stats.form.SPANS`, of a model that
+    writes the counts of its texts. Batches hold examples of similar length.
 
     Args:
         on_step: told how many examples are done, of how many.
     """
-    order = sorted(range(len(data)), key=lambda i: len(data.tokens[i]))
     logits: np.ndarray | None = None
     model.to(numerics.device).eval()
-    start = 0
-    while start < len(order):
-        stop, longest = start, 0
-        while stop < len(order) and (
-            stop == start
-            or max(longest, len(data.tokens[order[stop]])) * (stop - start + 1) <= TOKENS_A_BATCH
-        ):
-            longest = max(longest, len(data.tokens[order[stop]]))
-            stop += 1
-        examples = order[start:stop]
+    done = 0
+    for examples in _batches_by_length(data):
         batch = data.batch(examples, numerics.device)
+        # logits, or counts of the texts that are written
         with torch.no_grad(), numerics.autocast():
             if isinstance(model, WritingModel):
                 answer = _counts(model.written(batch), data, batch.texts)
@@ -51,15 +48,31 @@ def predict(
                 answer = forward(model, batch, LOGITS).logits.float().cpu().numpy()
         if not np.isfinite(answer).all():
             raise CellError("the trained model predicts values that are not numbers")
+        # of a question the best span of each of its windows
         if data.questions is not None:
             answer = data.questions.best_spans(examples, answer)
+        # the first batch says how many numbers there are of an example
         if logits is None:
             logits = np.empty((len(data), answer.shape[1]), dtype=np.float32)
         logits[examples] = answer
-        start = stop
-        on_step(start, len(order))
+        done += len(examples)
+        on_step(done, len(data))
     assert logits is not None
     return logits if data.questions is None else data.questions.answers(logits)
+
+
+def _batches_by_length(data: Encoded) -> Iterator[list[int]]:
+    """The examples from the shortest to the longest, as many at once as fit into a pass."""
+    order = sorted(range(len(data)), key=lambda example: len(data.tokens[example]))
+    batch: list[int] = []
+    for example in order:
+        # it is the longest so far, and all others are filled up to it
+        if batch and len(data.tokens[example]) * (len(batch) + 1) > TOKENS_A_BATCH:
+            yield batch
+            batch = []
+        batch.append(example)
+    if batch:
+        yield batch
 
 
 def _counts(
@@ -74,10 +87,14 @@ def _counts(
 
 @lru_cache
 def evaluate_class_of(metric: Metric) -> Any:
-    """The class of an ``evaluate.Metric`` that scores as one of ours; it is defined here, so nothing is fetched."""
+    """The class of an ``evaluate.Metric`` that scores as one of ours.
+
+    It is defined here, so nothing is fetched.
+    """
     import datasets
     import evaluate
 
+    # the types of an answer and of a label, as datasets has them
     form = metric.form
     value = datasets.Value(form.dtype)
     answer = datasets.List(datasets.Value("float32"), length=form.shape[0]) if form.shape else value
@@ -100,11 +117,11 @@ def score(logits: np.ndarray, labels: np.ndarray, metrics: Sequence[str]) -> dic
     Raises:
         InputError: no such metric.
     """
+    # by the library evaluate, which holds them in memory
     scores: dict[str, float] = {}
     for name in metrics:
         metric = metric_of(name)
-        computed = evaluate_class_of(metric)(keep_in_memory=True, experiment_id="bench").compute(
-            predictions=metric.form.predicted(logits), references=labels
-        )
+        measure = evaluate_class_of(metric)(keep_in_memory=True, experiment_id="bench")
+        computed = measure.compute(predictions=metric.form.predicted(logits), references=labels)
         scores[name] = float(computed[name])
     return scores

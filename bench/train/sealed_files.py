@@ -57,6 +57,7 @@ def damage_of(file: Path) -> str:
 
 def _place_of_hash(stream: BinaryIO) -> int:
     """At which byte the hash of a file begins; 0 where its header names none."""
+    # a safetensors file begins with the length of its header, which is JSON
     stream.seek(0)
     length = int.from_bytes(stream.read(8), "little")
     header = stream.read(min(length, LARGEST_HEADER))
@@ -68,6 +69,7 @@ def _place_of_hash(stream: BinaryIO) -> int:
 
 def _hash_without(stream: BinaryIO, place: int) -> str:
     """The sha256 of a file in which :data:`NOT_SEALED` stands in the place of its hash."""
+    # what stands before it, the stand-in, and the rest in pieces
     stream.seek(0)
     hasher = hashlib.sha256(stream.read(place))
     hasher.update(NOT_SEALED.encode())

@@ -1,8 +1,9 @@
-"""What a teacher answers to its training examples, computed once and read from a file in every epoch.
+"""The outputs of a teacher for its training examples, computed once and read in every epoch.
 
-The file has the examples one after the other, in the order of the data. Each has its taps in the order of their names, as
-plain numbers without padding. What an example has in the file depends on the teacher and on the fixed batches that it was
-computed in, and not on the batches that students are trained with.
+The file has the examples one after the other, in the order of the data. Each has its taps in the
+order of their names, as plain numbers without padding. What an example has in the file depends on
+the teacher and on the fixed batches that it was computed in, and not on the batches that students
+are trained with.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from bench.data.encoding import Encoded
 from bench.errors import CellError
 from bench.plan.outputs import ROWS_A_PASS
-from bench.plan.request import OUTPUT_FORMATS
+from bench.request.choices import OUTPUT_FORMATS
 from bench.train.loop import OnStep
 from bench.train.numerics import ComputeSettings
 from methods.api import Batch, Out, Tap, Taps
@@ -34,26 +35,28 @@ FORMATS: dict[str, np.dtype[Any]] = {
 
 
 def of_tokens(tap: Tap, spans: bool) -> bool:
-    """Whether a tap has a row for each token, as the logits of ``spans`` have; scores have one for each pair of tokens, and all others
-    one for each sequence."""
+    """Whether a tap has a row for each token, as the logits of ``spans`` have.
+
+    Scores have one for each pair of tokens, and all others one for each sequence.
+    """
     return tap.kind in ("hidden", "vectors", "gates") or (spans and tap.kind == "logits")
 
 
 def by_example(layout: Layout, tap: Tap, value: Any, spans: bool = False) -> list[list[Tensor]]:
     """What a pass read of a tap, cut into the tensors of each example, without padding."""
+    # the logits of a span are cut token by token
     if spans and tap.kind == "logits":
         value = logits_of_tokens(layout, value)
+    # scores are padded to the longest sequence of their chunk
     if tap.kind == "scores":
-        chunks = zip(layout.chunks, value, strict=True)
-        cut = {
-            i: x_HLL
-            for chunk, x_nHLL in chunks
-            for i, x_HLL in zip(chunk.sequences, x_nHLL, strict=True)
-        }
-        return [[cut[i][:, :n, :n]] for i, n in enumerate(layout.lengths)]
+        padded: dict[int, Tensor] = {}
+        for chunk, x_nHLL in zip(layout.chunks, value, strict=True):
+            padded |= zip(chunk.sequences, x_nHLL, strict=True)
+        return [[padded[i][:, :n, :n]] for i, n in enumerate(layout.lengths)]
+    # of each tensor its part for each example, and then of each example its tensors
     tensors = value if isinstance(value, tuple) else (value,)
     parts = [x.split(layout.lengths) if of_tokens(tap, spans) else x.unbind() for x in tensors]
-    return [list(own) for own in zip(*parts, strict=True)]
+    return [list(of_example) for of_example in zip(*parts, strict=True)]
 
 
 def joined(
@@ -63,14 +66,18 @@ def joined(
     outside: float = 0.0,
     spans: bool = False,
 ) -> Any:
-    """The opposite of :func:`by_example`: what a pass over a batch of these examples would have read, with ``outside`` where scores
-    have no tokens."""
+    """The opposite of :func:`by_example`: what a pass over a batch of these examples would read.
+
+    Args:
+        outside: the value of scores where there are no tokens.
+    """
     if tap.kind != "scores":
         join = torch.cat if of_tokens(tap, spans) else torch.stack
-        tensors = tuple(join(own) for own in zip(*examples, strict=True))
+        tensors = tuple(join(of_examples) for of_examples in zip(*examples, strict=True))
         if spans and tap.kind == "logits":
             return span_logits(layout, tensors[0])
         return tensors if tap.kind == "vectors" else tensors[0]
+    # scores are padded again, chunk by chunk, each with as many heads as an example has
     chunks = []
     for chunk in layout.chunks:
         (x_Hnn,) = examples[chunk.sequences[0]]
@@ -84,11 +91,12 @@ def joined(
 
 
 def _shapes(tap: Tap, widths: Sequence[int], n: int, spans: bool) -> list[tuple[int, ...]]:
-    """Of the tensors of a tap of an example of n tokens."""
-    return [
-        (w, n, n) if tap.kind == "scores" else (n, w) if of_tokens(tap, spans) else (w,)
-        for w in widths
-    ]
+    """The shapes of the tensors of a tap of an example of n tokens."""
+    if tap.kind == "scores":
+        return [(width, n, n) for width in widths]
+    if of_tokens(tap, spans):
+        return [(n, width) for width in widths]
+    return [(width,) for width in widths]
 
 
 def write_outputs(
@@ -106,41 +114,48 @@ def write_outputs(
         number_format: a key of :data:`FORMATS`.
 
     Returns:
-        What :class:`TeacherOutputs` reads the file by, as JSON can hold it: the fields of each tap, and the ``widths`` of its tensors,
-        numbers for each example, token, or pair of tokens.
+        What :class:`TeacherOutputs` reads the file by, as JSON can hold it: the fields of each tap,
+        and the ``widths`` of its tensors, numbers for each example, token, or pair of tokens.
 
     Raises:
         CellError: a number does not fit into the format, or is none.
     """
+    # fixed batches: the last digits of an answer depend on its neighbours
     widths: dict[Tap, list[int]] = {}
     teacher = teacher.to(numerics.device).eval()
     starts = range(0, len(data), ROWS_A_PASS)
     with file.open("wb") as stream, torch.no_grad():
         for number, start in enumerate(starts, start=1):
-            batch = data.batch(range(start, min(start + ROWS_A_PASS, len(data))), numerics.device)
+            rows = range(start, min(start + ROWS_A_PASS, len(data)))
+            batch = data.batch(rows, numerics.device)
             with numerics.autocast():
                 answer = forward(teacher, batch, taps)
-            cut = {
-                tap: by_example(answer.layout, tap, answer[tap], batch.spans)
-                for tap in sorted(taps)
-            }
-            for tap, examples in cut.items():
-                widths[tap] = [x.size(0 if tap.kind == "scores" else -1) for x in examples[0]]
-            for row in range(len(batch.layout.lengths)):
-                for tensor in (tensor for examples in cut.values() for tensor in examples[row]):
-                    with np.errstate(over="ignore"):
-                        numbers: np.ndarray = (
-                            tensor.float().cpu().numpy().astype(FORMATS[number_format])
-                        )
-                    if not np.isfinite(numbers).all():
-                        raise CellError(
-                            f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32"
-                            if torch.isfinite(tensor).all()
-                            else "the teacher answers values that are not numbers"
-                        )
-                    stream.write(numbers.tobytes())
+            # tap -> the tensors of each example
+            cut: dict[Tap, list[list[Tensor]]] = {}
+            for tap in sorted(taps):
+                cut[tap] = by_example(answer.layout, tap, answer[tap], batch.spans)
+                axis = 0 if tap.kind == "scores" else -1
+                widths[tap] = [tensor.size(axis) for tensor in cut[tap][0]]
+            # example by example, tap by tap
+            for of_taps in zip(*cut.values(), strict=True):
+                for tensors in of_taps:
+                    for tensor in tensors:
+                        stream.write(_numbers(tensor, number_format).tobytes())
             on_step(number, len(starts))
-    return [{**tap._asdict(), "widths": own} for tap, own in widths.items()]
+    return [{**tap._asdict(), "widths": of_tap} for tap, of_tap in widths.items()]
+
+
+def _numbers(tensor: Tensor, number_format: str) -> np.ndarray:
+    """The numbers of a tensor in a format. Raises CellError: one does not fit, or is none."""
+    with np.errstate(over="ignore"):
+        numbers: np.ndarray = tensor.float().cpu().numpy().astype(FORMATS[number_format])
+    if np.isfinite(numbers).all():
+        return numbers
+    if not torch.isfinite(tensor).all():
+        raise CellError("the teacher answers values that are not numbers")
+    raise CellError(
+        f"the teacher answers numbers that {number_format} cannot hold; keep its outputs in fp32"
+    )
 
 
 class TeacherOutputs:
@@ -157,14 +172,14 @@ class TeacherOutputs:
         Raises:
             CellError: the file is not of these examples.
         """
+        # the taps of the file, and the widths of their tensors
         self.widths: dict[Tap, list[int]] = {}
         for body in taps:
             weights = tuple((int(layer), float(weight)) for layer, weight in body["weights"])
             self.widths[Tap(body["kind"], body["layer"], body["pool"], weights)] = body["widths"]
-        self.lengths, self.spans = (
-            [len(tokens) for tokens in data.tokens],
-            data.questions is not None,
-        )
+        self.lengths = [len(tokens) for tokens in data.tokens]
+        self.spans = data.questions is not None
+        # where each example begins in the file, and its row by the number it has in the data
         self._starts = [0, *accumulate(sum(self._sizes(n).values()) for n in self.lengths)]
         self._rows = {number: row for row, number in enumerate(data.ids)}
         if len(self._rows) != len(self.lengths):
@@ -176,44 +191,45 @@ class TeacherOutputs:
         self._numbers = np.memmap(file, FORMATS[number_format], mode="r")
 
     def _sizes(self, n: int) -> dict[Tap, int]:
-        """Numbers of each tap of an example of n tokens."""
-        return {
-            tap: sum(map(math.prod, _shapes(tap, own, n, self.spans)))
-            for tap, own in self.widths.items()
-        }
+        """How many numbers each tap of an example of n tokens has."""
+        sizes = {}
+        for tap, widths in self.widths.items():
+            sizes[tap] = sum(map(math.prod, _shapes(tap, widths, n, self.spans)))
+        return sizes
 
     def has(self, batch: Batch, taps: Taps) -> bool:
-        """Whether the file has all these taps of this batch; False where its tokens are masked, or its sequences filled with
-        [PAD] or cut at another length."""
+        """Whether the file has all these taps of this batch.
+
+        It has not where tokens are masked, or sequences are filled with [PAD] or cut at another
+        length.
+        """
         layout = batch.layout
-        return (
-            taps <= self.widths.keys()
-            and batch.masked_positions is None
-            and layout.real == layout.lengths
-            and [self.lengths[self._rows[number]] for number in batch.example_ids]
-            == list(layout.lengths)
-        )
+        if not taps <= self.widths.keys() or batch.masked_positions is not None:
+            return False
+        if layout.real != layout.lengths:
+            return False
+        lengths = [self.lengths[self._rows[number]] for number in batch.example_ids]
+        return lengths == list(layout.lengths)
 
     def answer(self, batch: Batch, taps: Taps) -> Out:
         """The same as a pass over the batch, read from the file."""
         read = [self._read(self._rows[number], taps) for number in batch.example_ids]
-        answer = Out(
-            batch.layout,
-            {
-                tap: joined(batch.layout, tap, [each[tap] for each in read], spans=self.spans)
-                for tap in sorted(taps)
-            },
-        )
+        values = {}
+        for tap in sorted(taps):
+            of_examples = [of_taps[tap] for of_taps in read]
+            values[tap] = joined(batch.layout, tap, of_examples, spans=self.spans)
+        answer = Out(batch.layout, values)
         # all cross to the device in one copy
-        there = moved(
-            {str(number): x for number, x in enumerate(answer.tensors())}, batch.layout.device
-        )
-        left = iter(there.values())
-        return answer.each(lambda here: next(left))
+        by_number = {str(number): tensor for number, tensor in enumerate(answer.tensors())}
+        there = iter(moved(by_number, batch.layout.device).values())
+        return answer.each(lambda here: next(there))
 
     def _read(self, row: int, taps: Taps) -> dict[Tap, list[Tensor]]:
         """The tensors of each tap of one example, float32."""
-        start, tensors, n = self._starts[row], dict[Tap, list[Tensor]](), self.lengths[row]
+        tensors: dict[Tap, list[Tensor]] = {}
+        n = self.lengths[row]
+        start = self._starts[row]
+        # tap behind tap, each with its tensors one after the other
         for tap, size in self._sizes(n).items():
             stop = start + size
             if tap in taps:
@@ -226,7 +242,7 @@ class TeacherOutputs:
 
 
 class KeptTeacher(Around):
-    """A teacher that reads its outputs from a file where it can, and answers by itself where it cannot."""
+    """A teacher that reads its outputs from a file where it can, else answers by itself."""
 
     def __init__(self, teacher: nn.Module, outputs: TeacherOutputs) -> None:
         super().__init__(teacher)

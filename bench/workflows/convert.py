@@ -74,32 +74,10 @@ def convert(source: str, target: Path, offline: bool = False) -> Converted:
     safe = shard_files(folder, SAFE, source)
     binary = shard_files(folder, BINARY, source)
     body = _config_body(folder, source)
-    tensors: dict[str, Tensor] = {}
-    names: dict[str, str] = {}
-    if safe:
-        shapes: dict[str, Shape] = {}
-        for file in safe:
-            shapes |= shapes_in(file, source)
-        names = _names_to_write(shapes, body, source)
-    # a file that is read as it stands is left alone; a pytorch_model.bin beside it is an
-    # older copy, or another format
-    if safe and (len(safe) > 1 or prefix_said(names)):
-        tensors = _read_safe(safe)
-    elif binary:
-        tensors = _read_binary(binary)
-        names = _names_to_write(
-            {name: tuple(value.shape) for name, value in tensors.items()}, body, source
-        )
-    elif safe:
-        raise InputError(
-            f"{source}: no {BINARY} in it; it has {SAFE} already, in one file, and no prefix "
-            "before its names, so that there is nothing to convert"
-        )
-    else:
-        raise InputError(f"{source}: no {BINARY} in it, and no {SAFE} in shards")
-    if not tensors:
+    weights = _weights_to_write(safe, binary, body, source)
+    if not weights.tensors:
         raise InputError(f"{source}: its weights are empty; save the model again")
-    tensors = {names[name]: value for name, value in tensors.items()}
+    tensors = {weights.names[name]: value for name, value in weights.tensors.items()}
     with folder_in_place_of(target) as whole:
         save_file(tensors, whole / SAFE, metadata={"format": "pt"})
         for pattern in COPIED_FILES:
@@ -110,7 +88,50 @@ def convert(source: str, target: Path, offline: bool = False) -> Converted:
             (whole / "config.json").write_text(
                 json.dumps({**body, "model_type": "bert"}, indent=2), encoding="utf-8"
             )
-    return Converted(target, len(tensors), prefix_said(names))
+    return Converted(target, len(tensors), prefix_said(weights.names))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of a folder, and what they are called in the new file."""
+
+    tensors: dict[str, Tensor]
+    names: dict[str, str]
+    """name in the folder -> name that is written"""
+
+
+def _weights_to_write(
+    safe: list[Path], binary: list[Path], body: Mapping[str, Any], source: str
+) -> Weights:
+    """The weights of a folder, in the one of its formats that has something to convert.
+
+    Args:
+        safe: its safetensors files.
+        binary: its pytorch_model.bin, or the shards of it.
+        body: its configuration.
+
+    Raises:
+        InputError: there is nothing to convert, or a file that holds more than tensors.
+    """
+    if safe:
+        shapes: dict[str, Shape] = {}
+        for file in safe:
+            shapes |= shapes_in(file, source)
+        names = _names_to_write(shapes, body, source)
+        if len(safe) > 1 or prefix_said(names):
+            return Weights(_read_safe(safe), names)
+    # a file that is read as it stands is left alone; a pytorch_model.bin beside it is an older
+    # copy, or another format
+    if binary:
+        tensors = _read_binary(binary)
+        sizes = {name: tuple(value.shape) for name, value in tensors.items()}
+        return Weights(tensors, _names_to_write(sizes, body, source))
+    if safe:
+        raise InputError(
+            f"{source}: no {BINARY} in it; it has {SAFE} already, in one file, and no prefix "
+            "before its names, so that there is nothing to convert"
+        )
+    raise InputError(f"{source}: no {BINARY} in it, and no {SAFE} in shards")
 
 
 def _folder_of(source: str, offline: bool) -> Path:

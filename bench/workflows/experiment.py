@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from bench.data.sources import source_for
 from bench.plan.build import build
 from bench.plan.experiment_file import Experiment, TableRequest, TableSpec, read_experiment
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import AUTO, HUB, Request
 from bench.plan.show import as_json, describe
 from bench.plan.spelling import MethodRow
 from bench.progress import Progress, duration
@@ -20,129 +19,179 @@ from bench.record.cell import FINISHED, TEACHER, record_key
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
 from bench.report.experiment import PaperTable, write_experiment
-from bench.report.published import PrintedRow, numbers_in, printed_cells, published
+from bench.report.published import (
+    PrintedRow,
+    Published,
+    numbers_in,
+    printed_cells,
+    published,
+)
 from bench.report.tables.quoted import Quotation
+from bench.request import Request
+from bench.request.choices import AUTO, HUB
 from bench.run import Outcome, agree
 from bench.user_files import comma_separated
 from bench.workflows.run import joined, run
 from bench.workflows.tune import request_of_trials, tune, what_to_try
 
-SAID = {
-    "teacher",
-    "recipe",
-    "epochs",
-    "optimizer",
-    "corpus_tokens",
-    "numbers",
+OF_A_SYSTEM = (
     "augment",
     "augment_times",
-}
-"""Options that an experiment's file says, or leaves as its paper has them."""
+    "corpus_tokens",
+    "epochs",
+    "numbers",
+    "optimizer",
+    "recipe",
+    "teacher",
+)
+"""Options that an experiment's file says, or leaves as its paper has them: with other values a row
+is another system."""
 
 
 class ChosenTable(NamedTuple):
-    """A table that was asked for.
-
-    Attributes:
-        parts: the requests that make it.
-        printed: what a row is called -> the printed row that it is.
-        quoted: the printed cells that none of its rows makes, with the reason.
-    """
+    """A table that was asked for."""
 
     spec: TableSpec
     parts: list[tuple[TableRequest, Request]]
+    """the requests that make it"""
     printed: dict[str, PrintedRow]
+    """what a row is called -> the printed row that it is"""
     quoted: list[Quotation]
+    """the printed cells that none of its rows makes, with the reason"""
 
 
-def choose(
-    path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = ""
-) -> tuple[Experiment, list[ChosenTable], list[str]]:
-    """Read an experiment and choose of it. Returns what was read, the chosen tables, and the tasks that these data lack.
+class Choice(NamedTuple):
+    """What was asked for of an experiment's file."""
+
+    experiment: Experiment
+    tables: list[ChosenTable]
+    lacking: list[str]
+    """tasks that are left out, because the data lack them"""
+
+
+def choose(path: Path, request: Request, typed: Set[str] = frozenset(), tables: str = "") -> Choice:
+    """Read an experiment's file, and choose some of its tables.
 
     Args:
-        request: the options. Those in ``typed`` override the file. If tasks were typed, only these are chosen.
+        request: the options. Those in ``typed`` override the file. If tasks were typed, only these
+            are chosen.
         tables: names separated by commas; "" for all.
 
     Raises:
-        InputError: the file is wrong, has no such table or task, or names a printed row that is not there.
+        InputError: the file is wrong, has no such table or task, or names a printed row that is not
+            there.
     """
-    experiment, there, absent = (
-        read_experiment(path),
-        request.tasks if "tasks" in typed else "",
-        list[str](),
-    )
-    said: dict[str, Any] = dict(experiment.options())
-    request = replace(request, **{name: value for name, value in said.items() if name not in typed})
-    # an option that is typed makes another system of every row
-    unlike = [
-        "--set" if name == "numbers" else f"--{name.replace('_', '-')}"
-        for name in sorted(typed & SAID)
-        if getattr(request, name) != said.get(name)
-    ]
-    other = [f"ours with other {', '.join(unlike)}"] if unlike else []
+    # the options of the file, where nobody typed another value
+    experiment = read_experiment(path)
+    of_file: dict[str, Any] = dict(experiment.options())
+    request = replace(request, **_without(of_file, typed))
+    another = _other_options(request, of_file, typed)
+
     # what a folder or the sample suite has not is left out, unless it was typed
-    if not there and request.data not in (AUTO, HUB):
-        names = dict.fromkeys(
-            name for table in experiment.chosen(tables) for name in table.typed_tasks.values()
-        )
-        has = {
-            name: all(
-                source_for(task, request.data, True).has(task, "train") for task, _ in expand(name)
-            )
-            for name in names
-        }
-        absent = [name for name in names if not has[name]] if any(has.values()) else []
-        there = ",".join(name for name in names if has[name]) if absent else ""
+    tasks = request.tasks if "tasks" in typed else ""
+    lacking: list[str] = []
+    if not tasks and request.data not in (AUTO, HUB):
+        there, lacking = _tasks_of_data(experiment.chosen(tables), request.data)
+        if there:
+            tasks = ",".join(there) if lacking else ""
+        else:
+            lacking = []
+
+    # each table: its requests, and what its papers print
+    further: Sequence[Published] = ()
+    if experiment.printed_numbers:
+        further = numbers_in(path.parent / experiment.printed_numbers)
     chosen = []
-    further = (
-        numbers_in(path.parent / experiment.printed_numbers) if experiment.printed_numbers else ()
-    )
-    for table in experiment.chosen(tables, there):
+    for table in experiment.chosen(tables, tasks):
         parts = []
         for part in experiment.requests_of(table):
-            own = {
-                name: value for name, value in part.request_options().items() if name not in typed
-            }
-            # each number by itself: a typed micro_batch leaves the file's batch_size
-            if "numbers" in typed:
-                of_file = dict(part.request_options().get("numbers", ()))
-                own["numbers"] = tuple(sorted((of_file | dict(request.numbers)).items()))
-            parts.append((part, replace(request, methods=part.methods, tasks=part.tasks, **own)))
-        of_paper = [cell for cell in (*published(), *further) if cell.source in table.papers]
-        columns = {cell.task for cell in of_paper}
-        named = set()
-        for typed_rows in table.printed.values():
-            named |= {typed_rows} if isinstance(typed_rows, str) else set(typed_rows)
-        quoted = []
-        for name, why in table.absent.items():
-            # a row that is not here, or a column of the rows that are
-            if name not in columns:
-                cells = printed_cells(table.papers, name, further)
-            else:
-                of_column = [cell for cell in of_paper if cell.task == name]
-                cells = [cell for cell in of_column if f"{cell.table}: {cell.system}" in named]
-            quoted += [Quotation(cell, why) for cell in cells]
+            parts.append((part, _request_of(part, request, typed)))
+        quoted = _quoted(table, further)
         printed = {}
         for label, (rows, reasons) in experiment.printed_of(table).items():
-            cells = [cell for row in rows for cell in printed_cells(table.papers, row, further)]
-            printed[label] = PrintedRow(cells, [*other, *reasons], table.summed)
+            cells = []
+            for row in rows:
+                cells += printed_cells(table.papers, row, further)
+            printed[label] = PrintedRow(cells, [*another, *reasons], table.summed)
         chosen.append(ChosenTable(table, parts, printed, quoted))
-    return experiment, chosen, absent
+    return Choice(experiment, chosen, lacking)
 
 
-def _settings_lines(
-    experiment: Experiment, chosen: Sequence[ChosenTable], absent: Sequence[str]
-) -> list[str]:
+def _without(options: Mapping[str, Any], names: Set[str]) -> dict[str, Any]:
+    """The options that have none of these names."""
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def _other_options(request: Request, of_file: Mapping[str, Any], typed: Set[str]) -> list[str]:
+    """The sentence that says which typed options make every row another system; none where none
+    does."""
+    others = []
+    for name in sorted(typed & set(OF_A_SYSTEM)):
+        if getattr(request, name) != of_file.get(name):
+            others.append("--set" if name == "numbers" else f"--{name.replace('_', '-')}")
+    return [f"ours with other {', '.join(others)}"] if others else []
+
+
+def _tasks_of_data(tables: Sequence[TableSpec], data: str) -> tuple[list[str], list[str]]:
+    """The tasks of some tables, as they are typed, that a folder or the sample suite has, and those
+    that it lacks."""
+    there = []
+    lacking = []
+    typed = [name for table in tables for name in table.typed_tasks.values()]
+    for name in dict.fromkeys(typed):
+        tasks = [task for task, _ in expand(name)]
+        if all(source_for(task, data, True).has(task, "train") for task in tasks):
+            there.append(name)
+        else:
+            lacking.append(name)
+    return there, lacking
+
+
+def _request_of(part: TableRequest, request: Request, typed: Set[str]) -> Request:
+    """The request of a part of a table, with the options that the file has for it and nobody
+    typed."""
+    options = _without(part.request_options(), typed)
+    # each number by itself: a typed micro_batch leaves the file's batch_size
+    if "numbers" in typed:
+        numbers = dict(part.request_options().get("numbers", ())) | dict(request.numbers)
+        options["numbers"] = tuple(sorted(numbers.items()))
+    return replace(request, methods=part.methods, tasks=part.tasks, **options)
+
+
+def _quoted(table: TableSpec, further: Sequence[Published]) -> list[Quotation]:
+    """The printed cells that no row of a table makes, with the reason.
+
+    Args:
+        further: printed numbers beside those that come with the package.
+
+    Raises:
+        InputError: a row that is not printed.
+    """
+    of_papers = [cell for cell in (*published(), *further) if cell.source in table.papers]
+    columns = {cell.task for cell in of_papers}
+    printed: set[str] = set()
+    for rows in table.printed.values():
+        printed |= {rows} if isinstance(rows, str) else set(rows)
+    quoted = []
+    for name, why in table.absent.items():
+        # a row that is not here, or a column of the rows that are
+        if name not in columns:
+            cells = printed_cells(table.papers, name, further)
+        else:
+            of_column = [cell for cell in of_papers if cell.task == name]
+            cells = [cell for cell in of_column if f"{cell.table}: {cell.system}" in printed]
+        quoted += [Quotation(cell, why) for cell in cells]
+    return quoted
+
+
+def _settings_lines(choice: Choice) -> list[str]:
     """What is said first: what is left out, and the settings of these tables."""
-    lacking = [f"left out, because these data lack them: {', '.join(absent)}"] if absent else []
-    return [
-        *lacking,
-        *(
-            f"settings: {line}"
-            for line in experiment.settings_lines([table.spec for table in chosen])
-        ),
-    ]
+    lines = []
+    if choice.lacking:
+        lines.append(f"left out, because these data lack them: {', '.join(choice.lacking)}")
+    specs = [table.spec for table in choice.tables]
+    lines += [f"settings: {line}" for line in choice.experiment.settings_lines(specs)]
+    return lines
 
 
 def run_experiment(
@@ -153,7 +202,8 @@ def run_experiment(
     confirm: Any = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Do what is missing of the tables named, and write the experiment's report beside the usual one.
+    """Do what is missing of the tables named, and write the experiment's report beside the usual
+    one.
 
     Args:
         path, request, typed, tables: as for :func:`choose`.
@@ -162,43 +212,31 @@ def run_experiment(
         InputError: bad input, before anything starts.
     """
     progress = progress or Progress()
-    experiment, chosen, absent = choose(path, request, typed, tables)
-    for line in _settings_lines(experiment, chosen, absent):
+    choice = choose(path, request, typed, tables)
+    experiment = choice.experiment
+    for line in _settings_lines(choice):
         progress.say(line)
-    requests = [
-        each
-        for table in chosen
-        for _, request in table.parts
-        for each in _steps(table.spec, request)
-    ]
-    if len(requests) > 1:  # bad input is found before anything starts; one question for all
-        plans = [build(request) for request in requests]
+
+    # of several requests bad input is found before anything starts, and one question is of all
+    requests = []
+    for table in choice.tables:
+        for _, request_of_part in table.parts:
+            requests += _steps(table.spec, request_of_part)
+    is_agreed = len(requests) > 1
+    if is_agreed:
+        plans = [build(each) for each in requests]
         if any(plan.todo for plan in plans):
             agree(plans[0].request, *together(plans), confirm)
-    sections, outcomes = [], []
-    for number, (table, parts, printed, quoted) in enumerate(chosen, start=1):
-        progress.say(f"{experiment.title}: {table.name} ({number} of {len(chosen)} tables)")
-        names: dict[str, dict[str, str | None]] = {}
-        students: dict[str, int] = {}  # what the table calls a row -> its place
-        labels = list(
-            dict.fromkeys(label for part, _ in parts for label, _ in part.labels.values())
-        )
-        for part, own in parts:
-            outcome = _run_request(
-                table, replace(own, yes=True) if len(requests) > 1 else own, progress, confirm
-            )
-            outcomes.append(outcome)
-            for planned in outcome.cells:
-                if data_facts(planned.cell.data.slug).held_back:  # a trial
-                    continue
-                name, plain = _called(planned, part)
-                names[record_key(planned.cell)] = name
-                if planned.cell.method != TEACHER:
-                    students.setdefault(
-                        str(name["label"]), labels.index(plain) if plain in labels else len(labels)
-                    )
-        order = sorted(students, key=lambda label: students[label])  # else as they are typed
-        sections.append(PaperTable(table.name, table.show, names, order, printed, quoted))
+
+    # each table, then the report of all
+    sections = []
+    outcomes = []
+    for number, table in enumerate(choice.tables, start=1):
+        count = f"{number} of {len(choice.tables)} tables"
+        progress.say(f"{experiment.title}: {table.spec.name} ({count})")
+        section, its_outcomes = _run_table(table, is_agreed, progress, confirm)
+        sections.append(section)
+        outcomes += its_outcomes
     written = write_experiment(
         experiment.title,
         sections,
@@ -206,7 +244,7 @@ def run_experiment(
         request.reports,
         request.latex,
         (path, tables, request.tasks if "tasks" in typed else ""),
-        experiment.settings_lines([table.spec for table in chosen]),
+        experiment.settings_lines([table.spec for table in choice.tables]),
         experiment.expected,
     )
     for report in written:
@@ -216,61 +254,136 @@ def run_experiment(
     return outcome
 
 
+def _run_table(
+    table: ChosenTable, is_agreed: bool, progress: Progress, confirm: Any
+) -> tuple[PaperTable, list[Outcome]]:
+    """Run the requests of a table. Returns what its report shows, and what each request did.
+
+    Args:
+        is_agreed: whether a person has been asked already.
+    """
+    # what its rows are called, in its order
+    labels: dict[str, None] = {}
+    for part, _ in table.parts:
+        labels |= dict.fromkeys(label for label, _ in part.labels.values())
+    order = list(labels)
+
+    outcomes = []
+    names: dict[str, dict[str, str | None]] = {}
+    places: dict[str, int] = {}  # what a student is called -> its place among the rows
+    for part, request in table.parts:
+        agreed = replace(request, yes=True) if is_agreed else request
+        outcome = _run_request(table.spec, agreed, progress, confirm)
+        outcomes.append(outcome)
+        for planned in outcome.cells:
+            if data_facts(planned.cell.data.slug).held_back:  # a trial
+                continue
+            row = _called(planned, part)
+            names[record_key(planned.cell)] = {"label": row.label, "ablation_of": row.ablation_of}
+            if planned.cell.method != TEACHER:
+                place = order.index(row.plain) if row.plain in order else len(order)
+                places.setdefault(row.label, place)
+
+    # rows of one place stay as they are typed
+    rows = sorted(places, key=places.__getitem__)
+    section = PaperTable(table.spec.name, table.spec.show, names, rows, table.printed, table.quoted)
+    return section, outcomes
+
+
 def together(plans: list[Plan]) -> tuple[float, int]:
     """Seconds and bytes of disk of all plans: what several of them make is counted once."""
-    seconds, disk, seen = 0.0, 0.0, set[str]()
+    seconds = 0.0
+    disk = 0.0
+    seen: set[str] = set()
     for plan in plans:
         # of its steps' time, with jobs beside each other
         share = plan.seconds / (plan.work_seconds or 1.0)
         for step in plan.todo_steps:
-            keys, cost = {planned.key for planned in step.cells} or {step.key}, plan.costs[step.key]
+            cost = plan.costs[step.key]
+            keys = {planned.key for planned in step.cells} or {step.key}
             new = len(keys - seen) / len(keys)
-            seconds, disk = seconds + new * cost.seconds * share, disk + new * cost.disk
+            seconds += new * cost.seconds * share
+            disk += new * cost.disk
             seen |= keys
     return seconds, round(disk)
 
 
 def _steps(table: TableSpec, request: Request) -> list[Request]:
-    """What is planned for a request of a table: the trials of its rows, where they are searched for, and the rows as they are typed."""
-    trained = _parted(request)[1]
+    """What is planned for a request of a table: the trials of its rows, where they are searched
+    for, and the rows as they are typed."""
+    _, trained = _parted(request)
     if table.trials is None or not trained.methods:
         return [request]
-    *_, tried = what_to_try(trained, table.trials, ",".join(table.search), Progress())
-    return [request_of_trials(trained, tried), request]
+    space = what_to_try(trained, table.trials, ",".join(table.search), Progress())
+    return [request_of_trials(trained, space), request]
 
 
 def _run_request(table: TableSpec, request: Request, progress: Progress, confirm: Any) -> Outcome:
-    """Run a request of a table, with a search for each row that is trained, where the table has trials."""
+    """Run a request of a table, with a search for each row that is trained, where the table has
+    trials."""
     if table.trials is None:
         return run(request, progress, confirm)
-    given, trained = _parted(request)
-    outcomes = [run(given, progress, confirm)] if given.methods else []
+    finished, trained = _parted(request)
+    outcomes = []
+    if finished.methods:
+        outcomes.append(run(finished, progress, confirm))
     if trained.methods:
-        outcomes.append(tune(trained, table.trials, ",".join(table.search), progress, confirm)[1])
+        settings = ",".join(table.search)
+        _, outcome = tune(trained, table.trials, settings, progress, confirm)
+        outcomes.append(outcome)
     return joined(outcomes)
 
 
 def _parted(request: Request) -> tuple[Request, Request]:
     """A request of its finished rows, and one of those that are trained."""
-    rows = comma_separated(request.methods)
-    finished = [row for row in rows if row.partition(":")[0] in FINISHED]
-    parts = finished, [row for row in rows if row not in finished]
-    return tuple(replace(request, methods=",".join(part)) for part in parts)  # type: ignore[return-value]
-
-
-def _called(planned: Planned, part: TableRequest) -> tuple[dict[str, str | None], str]:
-    """What a table calls the row of a cell, and its full row; and the first without what the options add."""
-    cell, row = planned.cell, planned.row
-    typed = (
-        (row.spelling, row.label) if isinstance(row, MethodRow) else (planned.spelling, cell.label)
+    finished = []
+    trained = []
+    for row in comma_separated(request.methods):
+        kind, _, _ = row.partition(":")
+        if kind in FINISHED:
+            finished.append(row)
+        else:
+            trained.append(row)
+    return (
+        replace(request, methods=",".join(finished)),
+        replace(request, methods=",".join(trained)),
     )
-    spelling, plain = (cell.search.of, cell.search.of) if cell.search is not None else typed
+
+
+@dataclass(frozen=True)
+class CalledRow:
+    """What a table calls a row."""
+
+    label: str
+    ablation_of: str | None
+    """the label of its full row, where it is an ablation"""
+    plain: str
+    """the label without what the options add"""
+
+
+def _called(planned: Planned, part: TableRequest) -> CalledRow:
+    """What a table calls the row of a cell."""
+    cell = planned.cell
+    row = planned.row
+    # how the row was typed, and its usual label
+    if cell.search is not None:
+        spelling = cell.search.of
+        usual = cell.search.of
+    elif isinstance(row, MethodRow):
+        spelling = row.spelling
+        usual = row.label
+    else:
+        spelling = planned.spelling
+        usual = cell.label
     if spelling not in part.labels:
-        return {"label": cell.label, "ablation_of": cell.ablation_of}, cell.label
+        return CalledRow(cell.label, cell.ablation_of, cell.label)
+
+    # what the options add to its label: best of so many, best epoch, teacher outputs, kernels,
+    # micro-batches
+    suffix = cell.label.removeprefix(usual)
     label, full = part.labels[spelling]
-    # what the options add to its label: best of so many, best epoch, teacher outputs, kernels, micro-batches
-    suffix = cell.label.removeprefix(plain)
-    return {"label": label + suffix, "ablation_of": None if full is None else full + suffix}, label
+    full_row = None if full is None else full + suffix
+    return CalledRow(label + suffix, full_row, label)
 
 
 def describe_experiment(
@@ -281,38 +394,50 @@ def describe_experiment(
     Raises:
         InputError: as :func:`run_experiment`.
     """
-    experiment, chosen, absent = choose(path, request, typed, tables)
-    lines = [experiment.title, *_settings_lines(experiment, chosen, absent)]
-    body: dict[str, Any] = {"title": experiment.title, "tables": []}
-    body["settings"] = experiment.settings_lines([table.spec for table in chosen])
-    every: list[Plan] = []
-    for table, parts, *_ in chosen:
-        listed = []
-        for number, (part, request_of_part) in enumerate(parts, start=1):
-            *trials, plan = map(build, _steps(table, request_of_part))
-            every += trials
-            which = f", {number} of {len(parts)} requests" if len(parts) > 1 else ""
-            for search in trials:
-                lines += [
-                    "",
-                    f"{table.name}{which}: {table.trials} trials of each row, before its best one is trained",
-                    describe(search),
-                ]
-            options = ", ".join(
-                f"{name.replace('_', ' ')} {value}" for name, value in part.options.items()
+    choice = choose(path, request, typed, tables)
+    lines = [choice.experiment.title, *_settings_lines(choice)]
+    plans: list[Plan] = []
+    bodies = []
+    for table in choice.tables:
+        requests = []
+        for number, (part, request_of_part) in enumerate(table.parts, start=1):
+            *searches, plan = map(build, _steps(table.spec, request_of_part))
+            plans += [*searches, plan]
+            title = table.spec.name
+            if len(table.parts) > 1:
+                title += f", {number} of {len(table.parts)} requests"
+
+            # the searches come first
+            trials = f"{table.spec.trials} trials of each row, before its best one is trained"
+            for search in searches:
+                lines += ["", f"{title}: {trials}", describe(search)]
+            lines += ["", f"{title}: {_in_words(part)}", describe(plan)]
+            requests.append(
+                {
+                    "methods": part.methods,
+                    "tasks": part.tasks,
+                    "options": dict(part.options),
+                    "plan": as_json(plan),
+                }
             )
-            typed_so = f"{part.methods} on {part.tasks}" + (f" ({options})" if options else "")
-            lines += ["", f"{table.name}{which}: {typed_so}", describe(plan)]
-            listed.append(
-                {"methods": part.methods, "tasks": part.tasks, "options": dict(part.options)}
-            )
-            listed[-1]["plan"] = as_json(plan)
-            every.append(plan)
-        body["tables"].append({"name": table.name, "requests": listed})
-    seconds = together(every)[0]
-    if len(every) > 1:
-        lines += [
-            "",
-            f"all {len(every)} requests: {duration(seconds)}; what several of them train is counted once",
-        ]
-    return "\n".join(lines), body | {"seconds": round(seconds)}
+        bodies.append({"name": table.spec.name, "requests": requests})
+
+    # all of them together
+    seconds, _ = together(plans)
+    if len(plans) > 1:
+        count = f"all {len(plans)} requests: {duration(seconds)}"
+        lines += ["", f"{count}; what several of them train is counted once"]
+    body = {
+        "title": choice.experiment.title,
+        "tables": bodies,
+        "settings": choice.experiment.settings_lines([table.spec for table in choice.tables]),
+        "seconds": round(seconds),
+    }
+    return "\n".join(lines), body
+
+
+def _in_words(part: TableRequest) -> str:
+    """The rows, tasks and options of a part of a table."""
+    words = f"{part.methods} on {part.tasks}"
+    options = [f"{name.replace('_', ' ')} {value}" for name, value in part.options.items()]
+    return f"{words} ({', '.join(options)})" if options else words

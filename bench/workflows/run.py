@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.plan.show import describe
 from bench.plan.steps import keep_pretraining
 from bench.progress import Progress, quiet
 from bench.record.store import Store
 from bench.report.write import write_groups
+from bench.request import Request
 from bench.run import Outcome, carry_out, refuse_script_without_main_guard, unfinished
 from bench.workflows.run_summary import pretrained_line, shown
 
@@ -21,12 +23,16 @@ def run(
     progress: Progress | None = None,
     confirm: Any = None,
     only_pretraining: bool = False,
+    afterwards: Mapping[str, float] = MappingProxyType({}),
 ) -> Outcome:
     """Do what is missing, then write the reports.
 
     Args:
-        confirm: asked with a question when the plan is long; without it, and without ``yes``, that is an error.
-        only_pretraining: make only what the rows' students begin with, on text; a later run finds it in the cache.
+        confirm: asked with a question when the plan is long; without it, and without ``yes``, that
+            is an error.
+        only_pretraining: make only what the rows' students begin with, on text; a later run finds
+            it in the cache.
+        afterwards: what the caller does when all is trained -> its seconds, for the estimate.
 
     Raises:
         InputError: bad input, or a long plan that nobody agreed to; nothing was started.
@@ -34,7 +40,7 @@ def run(
     progress = progress or Progress()
     refuse_script_without_main_guard()
     quiet()
-    plan = build(request)
+    plan = replace(build(request), afterwards=dict(afterwards))
     if only_pretraining:
         plan = keep_pretraining(plan)
     progress.say(describe(plan))

@@ -1,4 +1,5 @@
-"""The files that GLUE's server scores: test sets predicted by saved models, written, zipped, and checked line by line."""
+"""The files that GLUE's server scores: test sets predicted by saved models, written, zipped, and
+checked line by line."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +25,7 @@ from bench.user_files import json_of
 
 ARCHIVE = "submission.zip"
 MOST_BYTES = 50_000_000
-"""Of an archive's unpacked files: ten times what GLUE's have."""
+"""The most that an archive may unpack to: ten times what GLUE's files have."""
 HEADER = "index\tprediction"
 
 
@@ -58,9 +60,20 @@ FILES: Mapping[str, ServerFile] = {
     "WNLI.tsv": _file("wnli", 146, True),
     "AX.tsv": _file("mnli", 1104, False, config="ax"),
 }
-"""Name of a file -> what it holds. The server counts the lines, and takes an archive only with all of them."""
+"""Name of a file -> what it holds. The server counts the lines, and takes an archive only with all
+of them."""
 AX_CATEGORIES = ("Lexical Semantics", "Predicate-Argument Structure", "Logic", "Knowledge")
 """The columns of diagnostic-full.tsv that name what an example tests."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Files for GLUE's server."""
+
+    archive: str
+    """the zip archive that is uploaded"""
+    models: Mapping[str, str]
+    """name of a file -> the folder of the model behind it, "" for constant answers"""
 
 
 def submit(
@@ -72,19 +85,20 @@ def submit(
     constant_rest: bool = False,
     device: str = "auto",
     offline: bool = False,
-) -> dict[str, Any]:
-    """Predict GLUE's test sets with saved models, and write the server's files and their archive into a new folder.
+) -> Submission:
+    """Predict GLUE's test sets with saved models, and write the server's files and their archive
+    into a new folder.
 
     Args:
-        saved: folders in which ``--save-students`` wrote, or that hold one model a task in folders called like the tasks.
+        saved: folders in which ``--save-students`` wrote, or that hold one model a task in folders
+            called like the tasks.
         row, seed: of the models that are meant, where a task has several.
-        constant_rest: whether tasks without a model are answered with their first class, so that the archive is complete.
-
-    Returns:
-        The ``archive``; ``models``: the folder behind each file, "" for constant answers.
+        constant_rest: whether tasks without a model are answered with their first class, so that
+            the archive is complete.
 
     Raises:
-        InputError: a task without a model or with several, test sets that are not there or not whole; nothing is left behind.
+        InputError: a task without a model or with several, test sets that are not there or not
+            whole; nothing is left behind.
     """
     if to.exists():
         raise InputError(f"--to {to}: is there already; name a new folder")
@@ -92,36 +106,53 @@ def submit(
     missing = sorted({file.task for file in FILES.values()} - set(folders))
     if missing and not constant_rest:
         raise InputError(
-            f"no saved model of {', '.join(missing)}; the server takes all tasks or nothing: add --constant-rest to answer "
-            "these with one class"
+            f"no saved model of {', '.join(missing)}; the server takes all tasks or nothing: add "
+            "--constant-rest to answer these with one class"
         )
     models: dict[str, str] = {}
     with folder_in_place_of(to) as whole:
         for name, file in FILES.items():
             task = GLUE[file.task]
             if file.task in folders:
-                ids, answers = _predicted(
-                    folders[file.task], task, file.test, data, device, offline
-                )
+                folder = folders[file.task]
+                ids, answers = _predicted(folder, task, file.test, data, device, offline)
             else:
-                ids, answers = range(file.rows), np.zeros(file.rows)
+                ids = range(file.rows)
+                answers = np.zeros(file.rows)
             models[name] = str(folders.get(file.task, ""))
-            lines = [
-                HEADER,
-                *(
-                    f"{i}\t{spelled(task, file, answer)}"
-                    for i, answer in zip(ids, answers, strict=True)
-                ),
-            ]
+            lines = [HEADER]
+            for number, answer in zip(ids, answers, strict=True):
+                lines.append(f"{number}\t{spelled(task, file, answer)}")
             (whole / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
         with zipfile.ZipFile(whole / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in FILES:  # without the hour, so that the same answers give the same bytes
-                archive.writestr(
-                    zipfile.ZipInfo(name), (whole / name).read_bytes(), zipfile.ZIP_DEFLATED
-                )
-        if wrong := faults(whole / ARCHIVE):
+            for name in FILES:
+                # without the hour, so that the same answers give the same bytes
+                entry = zipfile.ZipInfo(name)
+                archive.writestr(entry, (whole / name).read_bytes(), zipfile.ZIP_DEFLATED)
+        wrong = faults(whole / ARCHIVE)
+        if wrong:
             raise InputError(f"these are not GLUE's test sets: {wrong[0]}")
-    return {"archive": str(to / ARCHIVE), "models": models}
+    return Submission(str(to / ARCHIVE), models)
+
+
+class SavedModel(NamedTuple):
+    """A folder with the model of a task, and what it is a model of."""
+
+    folder: Path
+    task: str
+    row: str | None
+    """None where its configuration does not say it"""
+    seed: int | None
+    """None where neither its configuration nor its name says it"""
+
+    @property
+    def label(self) -> str:
+        """The row and the seed."""
+        return f"{self.folder.name if self.row is None else self.row} seed {self.seed}"
+
+    def is_meant(self, row: str, seed: int | None) -> bool:
+        """Whether it is of this row and this seed; "" and None for any."""
+        return row in ("", self.row) and seed in (None, self.seed)
 
 
 def models_by_task(saved: Sequence[Path], row: str, seed: int | None) -> dict[str, Path]:
@@ -130,33 +161,41 @@ def models_by_task(saved: Sequence[Path], row: str, seed: int | None) -> dict[st
     Raises:
         InputError: no model, or several for a task.
     """
-    models: dict[str, list[Path]] = {}
-    labels: dict[Path, str] = {}
-    for config in sorted({file for folder in saved for file in folder.rglob("config.json")}):
-        folder = config.parent
-        task = next((name for name in (folder.name, folder.parent.name) if name in GLUE), None)
-        own = dict(json_of(config, str(config)).get(checkpoints.OURS) or {})
-        of_seed = own.get(
-            "seed", next(map(int, re.findall(r"-seed-(\d+)-\w+$", folder.name)), None)
-        )
-        if task is not None and row in ("", own.get("row")) and seed in (None, of_seed):
-            models.setdefault(task, []).append(folder)
-            labels[folder] = f"{own.get('row', folder.name)} seed {of_seed}"
+    models: dict[str, list[SavedModel]] = {}
+    configs = {file for folder in saved for file in folder.rglob("config.json")}
+    for config in sorted(configs):
+        model = _saved_model(config)
+        if model is not None and model.is_meant(row, seed):
+            models.setdefault(model.task, []).append(model)
     if not models:
+        which = f" row {row}" if row else ""
+        which += "" if seed is None else f" seed {seed}"
         where = ", ".join(map(str, saved))
-        which = "".join(
-            f" {name} {value}"
-            for name, value in (("row", row), ("seed", seed))
-            if value not in ("", None)
-        )
         raise InputError(f"{where}: no saved model of a GLUE task{which and ' of' + which}")
-    for task, folders in models.items():
-        if len(folders) > 1:
-            listed = ", ".join(labels[folder] for folder in folders[:5])
+    for task, found in models.items():
+        if len(found) > 1:
+            listed = ", ".join(model.label for model in found[:5])
             raise InputError(
-                f"{task} has {len(folders)} models ({listed}); choose with --row and --seed, or name a smaller folder"
+                f"{task} has {len(found)} models ({listed}); choose with --row and --seed, or name "
+                "a smaller folder"
             )
-    return {task: folders[0] for task, folders in models.items()}
+    return {task: found[0].folder for task, found in models.items()}
+
+
+def _saved_model(config: Path) -> SavedModel | None:
+    """The model of a folder, by its configuration and the names of its folders; None where they
+    name no task of GLUE."""
+    folder = config.parent
+    said = dict(json_of(config, str(config)).get(checkpoints.OURS) or {})
+    if "seed" in said:
+        seed = said["seed"]
+    else:
+        number = re.search(r"-seed-(\d+)-\w+$", folder.name)
+        seed = int(number[1]) if number else None
+    for name in (folder.name, folder.parent.name):
+        if name in GLUE:
+            return SavedModel(folder, name, said.get("row"), seed)
+    return None
 
 
 def _predicted(
@@ -172,21 +211,18 @@ def _predicted(
     source = source_for(task, data, offline)
     if not isinstance(source, Folder):
         raise InputError(
-            f"--data {data}: it has no test sets of GLUE; use hub, or a folder with files like rte/test-00000-of-00001.parquet"
+            f"--data {data}: it has no test sets of GLUE; use hub, or a folder with files like "
+            "rte/test-00000-of-00001.parquet"
         )
     split = source.load(task, test)
     checkpoint = checkpoints.find(str(folder), task, offline, ours=True, asked=str(folder))
     if not checkpoint.finetuned:
         raise InputError(f"{folder}: it has no trained classifier of {task.name}")
-    length = int(
-        dict(getattr(checkpoint.config, checkpoints.OURS, None) or {}).get("max_length", 128)
-    )
+    said = dict(getattr(checkpoint.config, checkpoints.OURS, None) or {})
+    length = int(said.get("max_length", 128))
     encoded = encode(checkpoints.tokenizer_of(checkpoint), split, length)
-    logits = predict(
-        base_model(folder, task.num_labels, labels=checkpoint.labels),
-        encoded,
-        ComputeSettings(device_of(device)),
-    )
+    model = base_model(folder, task.num_labels, labels=checkpoint.labels)
+    logits = predict(model, encoded, ComputeSettings(device_of(device)))
     return split.ids, task.form.predicted(logits)
 
 
@@ -208,7 +244,8 @@ def faults(archive: Path) -> list[str]:
             size = sum(info.file_size for info in files.infolist())
             if size > MOST_BYTES:
                 raise InputError(
-                    f"{archive} unpacks to {size:,} bytes; GLUE's files have less than {MOST_BYTES:,}"
+                    f"{archive} unpacks to {size:,} bytes; GLUE's files have less than "
+                    f"{MOST_BYTES:,}"
                 )
             texts = {name: files.read(name).decode("utf-8", "replace") for name in files.namelist()}
     # RuntimeError: a password; NotImplementedError: a compression that Python does not have
@@ -225,39 +262,69 @@ def faults(archive: Path) -> list[str]:
 
 
 def _faults_of(text: str, file: ServerFile) -> list[str]:
+    """What is wrong with one file: its first fault, or how its ids are not those of the test
+    set."""
     header, *lines = text.splitlines() or [""]
     if header != HEADER:
         return [f"its first line is {header[:40]!r}; it should be {HEADER!r}"]
-    task, ids = GLUE[file.task], []
-    names = tuple(map(str, range(len(task.labels)))) if file.in_codes else task.labels
+
+    # line by line: an id, and an answer that the task has
+    task = GLUE[file.task]
+    names = task.labels
+    if file.in_codes:
+        names = tuple(map(str, range(len(task.labels))))
+    ids = []
     for number, line in enumerate(lines, start=2):
         index, tab, answer = line.partition("\t")
-        if not (tab and re.fullmatch(r"[0-9]{1,9}", index)):
+        if not tab or not re.fullmatch(r"[0-9]{1,9}", index):
             return [f"line {number} is {line[:40]!r}; it should be a number, a tab and an answer"]
         ids.append(int(index))
-        if task.regression:
-            fits = (
-                bool(re.fullmatch(r"[0-9]+(\.[0-9]+)?", answer))
-                and math.isfinite(float(answer))
-                and float(answer) <= 5
-            )
-        else:
-            fits = answer in names
+        fits = _is_similarity(answer) if task.regression else answer in names
         if not fits:
-            return [
-                f"line {number}: the answer {answer[:40]!r} should be {'0 to 5' if task.regression else ' or '.join(names)}"
-            ]
-    if dropped := sorted(set(range(file.rows)) - set(ids)):
+            answers = "0 to 5" if task.regression else " or ".join(names)
+            return [f"line {number}: the answer {answer[:40]!r} should be {answers}"]
+
+    # the ids: each once, in their order
+    dropped = sorted(set(range(file.rows)) - set(ids))
+    if dropped:
         return [
-            f"{len(dropped)} of {file.rows} lines are missing; the first one is that of id {dropped[0]}"
+            f"{len(dropped)} of {file.rows} lines are missing; the first one is that of id "
+            f"{dropped[0]}"
         ]
     if len(ids) > file.rows:
         return [f"{len(ids)} lines; the server has {file.rows}"]
-    disorder = next((number for number, index in enumerate(ids) if number != index), None)
-    return [] if disorder is None else [f"id {ids[disorder]} stands where {disorder} should be"]
+    for number, index in enumerate(ids):
+        if number != index:
+            return [f"id {index} stands where {number} should be"]
+    return []
 
 
-def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
+def _is_similarity(text: str) -> bool:
+    """Whether a text is a number from 0 to 5."""
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        return False
+    return math.isfinite(float(text)) and float(text) <= 5
+
+
+@dataclass(frozen=True)
+class CategoryScore:
+    """How well one category of AX, or one kind in it, is answered."""
+
+    category: str
+    kind: str
+    """"" for the whole category"""
+    examples: int
+    matthews: float
+    """Matthews' correlation, R3 for three classes"""
+
+    def in_words(self) -> str:
+        """One line for a terminal."""
+        title = f"{self.category}: {self.kind}" if self.kind else self.category
+        score = f"Matthews {100 * self.matthews:5.1f}"
+        return f"{title:55} {self.examples:5} examples  {score}"
+
+
+def diagnostics(answers: Path, labelled: Path) -> list[CategoryScore]:
     """Matthews' correlation (R3 for three classes) on AX by category, as GLUE's paper prints it.
 
     Args:
@@ -276,36 +343,31 @@ def diagnostics(answers: Path, labelled: Path) -> list[dict[str, Any]]:
         )
     except (OSError, ValueError) as error:
         raise InputError(f"{labelled} cannot be read: {one_line(str(error))}") from None
-    if lacking := [name for name in (*AX_CATEGORIES, "Label") if name not in rows]:
+    lacking = [name for name in (*AX_CATEGORIES, "Label") if name not in rows]
+    if lacking:
         raise InputError(
             f"{labelled}: no column {lacking[0]!r}; diagnostic-full.tsv of GLUE has it"
         )
-    if strange := sorted(set(rows["Label"]) - set(names)):
+    strange = sorted(set(rows["Label"]) - set(names))
+    if strange:
         raise InputError(f"{labelled}: the label {strange[0]!r} should be {' or '.join(names)}")
-    predicted = np.array(
-        [
-            names.index(line.partition("\t")[2])
-            for line in answers.read_text(encoding="utf-8").splitlines()[1:]
-        ]
-    )
+    lines = answers.read_text(encoding="utf-8").splitlines()[1:]
+    predicted = np.array([names.index(line.partition("\t")[2]) for line in lines])
     true = np.array([names.index(label) for label in rows["Label"]])
     if len(true) != len(predicted):
         raise InputError(f"{labelled} has {len(true)} examples, {answers.name} {len(predicted)}")
-    groups: dict[tuple[str, str], Any] = {("all", ""): np.arange(len(true))}
+
+    # the examples of each category, and of each kind in it
+    groups: dict[tuple[str, str], np.ndarray] = {("all", ""): np.arange(len(true))}
     for column in AX_CATEGORIES:
         kinds = rows[column].str.split(";").explode().str.strip()
         kinds = kinds[kinds != ""]
-        groups |= {(column, ""): kinds.index.unique().to_numpy()} if len(kinds) else {}
-        groups |= {
-            (column, str(kind)): own.index.to_numpy()
-            for kind, own in kinds.groupby(kinds, sort=False)
-        }
-    return [
-        {
-            "category": coarse,
-            "kind": kind,
-            "examples": len(own),
-            "matthews": MATTHEWS.score(predicted[own], true[own]),
-        }
-        for (coarse, kind), own in groups.items()
-    ]
+        if len(kinds):
+            groups[column, ""] = kinds.index.unique().to_numpy()
+        for kind, examples in kinds.groupby(kinds, sort=False):
+            groups[column, str(kind)] = examples.index.to_numpy()
+    scores = []
+    for (category, kind), examples in groups.items():
+        score = MATTHEWS.score(predicted[examples], true[examples])
+        scores.append(CategoryScore(category, kind, len(examples), score))
+    return scores

@@ -1,7 +1,9 @@
-"""Fair search: the same number of trials for every method, over its declared grid, on training rows held back.
+"""Fair search: the same number of trials for every method, over its declared grid, on training rows
+held back.
 
-The development set is not looked at before the end: trials are scored on a tenth of the training rows, with a teacher
-that has not seen those either; then the best of each method is trained on all of them and scored as usual.
+The development set is not looked at before the end: trials are scored on a tenth of the training
+rows, with a teacher that has not seen those either; then the best of each method is trained on all
+of them and scored as usual.
 """
 
 from __future__ import annotations
@@ -16,21 +18,14 @@ import numpy as np
 from bench.data.own_tasks import expand, is_own, typed_tasks
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
-from bench.plan.spelling import (
-    PACE,
-    MethodRow,
-    defaults,
-    grid_of,
-    parse_methods,
-    parse_one,
-    parse_rows,
-)
+from bench.plan.spelling import MethodRow, defaults, grid_of, parse_methods, parse_one, parse_rows
 from bench.progress import Progress
 from bench.record.cell import PLUS_INT8, TOO_FEW, Search, Trial
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
+from bench.request import Request
+from bench.request.choices import PACE
 from bench.run import Outcome
 from bench.stats.power import least_gap
 from bench.user_files import comma_separated
@@ -42,11 +37,12 @@ PACES = (0.2, 0.3, 0.5, 1.0, 2.0, 3.0)
 
 
 def trials_of(row: MethodRow, count: int, settings: Collection[str] = ()) -> list[MethodRow]:
-    """The row as it is typed, then others of its grid, drawn once for each method; settings that differ from their
-    defaults stay.
+    """The row as it is typed, then others of its grid, drawn once for each method; settings that
+    differ from their defaults stay.
 
     Args:
-        settings: those that may vary, with :data:`PACE` for the learning rate; all of the grid if none is named.
+        settings: those that may vary, with :data:`PACE` for the learning rate; all of the grid if
+            none is named.
 
     Raises:
         InputError: the grid has fewer points.
@@ -61,13 +57,12 @@ def trials_of(row: MethodRow, count: int, settings: Collection[str] = ()) -> lis
         other = parse_one(":".join([row.spelling, *parts]))
         trials.setdefault(other.spelling, other)
     if len(trials) < count:
-        what = (
-            f"varies {', '.join(axes)} alone"
-            if axes
-            else "offers none of these settings, or has them typed"
-        )
+        what = "offers none of these settings, or has them typed"
+        if axes:
+            what = f"varies {', '.join(axes)} alone"
         raise InputError(
-            f"--trials {count}: {row.spelling} {what}, so that --trials can be at most {len(trials)}"
+            f"--trials {count}: {row.spelling} {what}, so that --trials can be at most "
+            f"{len(trials)}"
         )
     return list(trials.values())
 
@@ -84,6 +79,10 @@ def _axes(row: MethodRow, settings: Collection[str]) -> dict[str, tuple[Any, ...
     return {name: values for name, values in axes.items() if name in settings or not settings}
 
 
+Trials = dict[tuple[str, str], Record | None]
+"""Task and spelling of each trial -> its record."""
+
+
 @dataclass(frozen=True)
 class SearchOutcome:
     """The outcome of one row's search on one task."""
@@ -98,33 +97,27 @@ class SearchOutcome:
         return replace(self, search=self.search.model_copy(update={"each_seed": True}))
 
 
-Tried = dict[str, list[MethodRow]]
-"""Spelling of a row -> its trials."""
+@dataclass(frozen=True)
+class SearchSpace:
+    """What a search tries."""
+
+    rows: list[MethodRow]
+    settings: tuple[str, ...]
+    """the settings that vary; () for all that the rows offer"""
+    trials: dict[str, list[MethodRow]]
+    """spelling of a row -> its trials"""
 
 
-def what_to_try(
-    request: Request, trials: int, settings: str, progress: Progress
-) -> tuple[list[MethodRow], tuple[str, ...], Tried]:
-    """The rows of a search, the settings that it varies ("" of ``settings``: all), and the trials of each row.
+def what_to_try(request: Request, trials: int, settings: str, progress: Progress) -> SearchSpace:
+    """The rows of a search, the settings that it varies, and the trials of each row.
+
+    Args:
+        settings: as they are typed; "" for all.
 
     Raises:
         InputError: a request, a row or a setting that cannot be searched.
     """
-    if trials < 2:
-        raise InputError(f"--trials {trials}: a search needs at least 2")
-    if request.recipe != "common":
-        raise InputError(
-            "a search goes with --recipe common: each paper's schedule has its own learning rate"
-        )
-    if request.checkpoint != "last":
-        raise InputError(
-            "a search goes with --checkpoint last: the held-out examples choose the settings already"
-        )
-    named = parse_rows(request.methods)
-    if named.given or named.in_8_bits:
-        rounded = [row + PLUS_INT8 for row in sorted(named.in_8_bits)]
-        left = ", ".join([*named.given, *rounded])
-        raise InputError(f"a search is for rows that are trained: leave out {left}")
+    _refuse_request(request, trials)
     rows = []
     for row in parse_methods(request.methods):
         if not row.method.multitask:
@@ -137,26 +130,47 @@ def what_to_try(
     if any(row.from_all for row in rows):
         planned = {cell.spelling for cell in build(replace(request, held_back=True)).cells}
         rows = [row for row in rows if row.spelling in planned or not row.from_all]
-    searched = tuple(sorted(set(comma_separated(settings))))
+
+    varied = tuple(sorted(set(comma_separated(settings))))
     offered = {PACE}.union(*(grid_of(row.method) for row in rows))
-    for name in searched:
+    for name in varied:
         if name not in offered:
             raise InputError(
                 f"--search {name}: no row offers it; a search may vary {', '.join(sorted(offered))}"
             )
-    return rows, searched, {row.spelling: trials_of(row, trials, searched) for row in rows}
+    return SearchSpace(rows, varied, {row.spelling: trials_of(row, trials, varied) for row in rows})
 
 
-def request_of_trials(request: Request, tried: Tried, draw: int = 0) -> Request:
+def _refuse_request(request: Request, trials: int) -> None:
+    """Raises InputError: options or rows that do not go with a search."""
+    if trials < 2:
+        raise InputError(f"--trials {trials}: a search needs at least 2")
+    if request.recipe != "common":
+        raise InputError(
+            "a search goes with --recipe common: each paper's schedule has its own learning rate"
+        )
+    if request.checkpoint != "last":
+        raise InputError(
+            "a search goes with --checkpoint last: the held-out examples choose the settings "
+            "already"
+        )
+    named = parse_rows(request.methods)
+    if named.given or named.in_8_bits:
+        rounded = [row + PLUS_INT8 for row in sorted(named.in_8_bits)]
+        left = ", ".join([*named.given, *rounded])
+        raise InputError(f"a search is for rows that are trained: leave out {left}")
+
+
+def request_of_trials(request: Request, space: SearchSpace, draw: int = 0) -> Request:
     """All trials with the smallest seed, scored on training rows that are held back.
 
     Args:
         draw: which tenth of them.
     """
-    everything = dict.fromkeys(trial.spelling for trials in tried.values() for trial in trials)
+    every = dict.fromkeys(trial.spelling for trials in space.trials.values() for trial in trials)
     return replace(
         request,
-        methods=",".join(everything),
+        methods=",".join(every),
         seeds=(min(request.seeds),),
         held_back=True,
         held_back_draw=draw,
@@ -171,8 +185,8 @@ def tune(
     confirm: Any = None,
     searches: int = 1,
 ) -> tuple[list[SearchOutcome], Outcome]:
-    """Search with the smallest seed, then train the best of each row on every training row, with all seeds, and report it
-    as the best of so many.
+    """Search with the smallest seed, then train the best of each row on every training row, with
+    all seeds, and report it as the best of so many.
 
     A row whose trials all failed on a task is left out there; the failures are in the outcome.
 
@@ -191,62 +205,84 @@ def tune(
         raise InputError(
             f"--searches {searches}: give 1, or {len(request.seeds)}: one for each of --seeds"
         )
-    rows, searched, tried = what_to_try(request, trials, settings, progress)
+    space = what_to_try(request, trials, settings, progress)
     if searches == 1:
-        return _searched(request, rows, searched, tried, None, progress, confirm)
+        return _searched(request, space, None, progress, confirm)
     chosen: list[SearchOutcome] = []
     outcomes: list[Outcome] = []
     for seed in sorted(request.seeds):
         # of seed 0 it is the search that one search for all seeds is
         of_seed = replace(request, seeds=(seed,))
-        found, outcome = _searched(of_seed, rows, searched, tried, seed, progress, confirm)
+        found, outcome = _searched(of_seed, space, seed, progress, confirm)
         chosen += found
         outcomes.append(outcome)
     return chosen, joined(outcomes)
 
 
 def _searched(
-    request: Request,
-    rows: list[MethodRow],
-    searched: tuple[str, ...],
-    tried: Tried,
-    draw: int | None,
-    progress: Progress,
-    confirm: Any,
+    request: Request, space: SearchSpace, draw: int | None, progress: Progress, confirm: Any
 ) -> tuple[list[SearchOutcome], Outcome]:
     """One search with the smallest seed, and the trainings of what it chose with all seeds.
 
     Args:
         draw: which tenth is held back, where each seed has a search of its own; else None.
     """
-    asked = {task.name: part for part in typed_tasks(request.tasks) for task, _ in expand(part)}
-    seed = min(request.seeds)
-    searching = run(request_of_trials(request, tried, draw or 0), progress, confirm)
+    # the trials, and what their held-out examples can tell
+    searching = run(request_of_trials(request, space, draw or 0), progress, confirm)
     store = Store(request.results)
-    records = {(p.cell.tasks[0], p.spelling): store.find(p.cell) for p in searching.plan.cells}
-    scored = {name: record for (name, _), record in records.items() if record is not None}
+    records: Trials = {}
+    scored: dict[str, Record] = {}
+    for planned in searching.plan.cells:
+        task = planned.cell.tasks[0]
+        record = store.find(planned.cell)
+        records[task, planned.spelling] = record
+        if record is not None:
+            scored[task] = record
     for record in scored.values():
-        if sentence := _what_they_tell(record):
+        sentence = _what_they_tell(record)
+        if sentence:
             progress.say(f"{shown_tasks(record.cell)}: {sentence}")
+
+    # the best trial of each row on each task, trained on all rows
     chosen = []
-    outcomes = []
-    for name, part in asked.items():
-        # a row without a best trial failed in all of them; a task without a row is not in the source, as the plan said
-        best = [_best(name, row, tried[row.spelling], records, searched, seed) for row in rows]
-        to_train = [choice for choice in best if choice is not None]
-        if draw is not None:
-            to_train = [choice.of_one_seed() for choice in to_train]
-        chosen += to_train
-        while to_train:
-            # a run has one search for each row: of searches with the same best trial, each has a run of its own
-            searches = {choice.row: choice.search for choice in to_train}
-            to_train = [choice for choice in to_train if searches[choice.row] is not choice.search]
-            typed = part if is_own(part) else name
-            final = replace(
-                request, methods=",".join(searches), tasks=typed, searches=tuple(searches.items())
-            )
+    outcomes = [searching]
+    for task, typed in _tasks_as_typed(request).items():
+        best = []
+        for row in space.rows:
+            choice = _best(task, row, space, records, min(request.seeds))
+            # a row without a best trial failed in all of them; a task without a row is not in the
+            # source, as the plan said
+            if choice is not None:
+                best.append(choice if draw is None else choice.of_one_seed())
+        chosen += best
+        for final in _requests_of_best(replace(request, tasks=typed), best):
             outcomes.append(run(final, progress, confirm))
-    return chosen, joined([searching, *outcomes])
+    return chosen, joined(outcomes)
+
+
+def _tasks_as_typed(request: Request) -> dict[str, str]:
+    """Name of each task -> how to type it: a task of the user's by its file."""
+    typed = {}
+    for part in typed_tasks(request.tasks):
+        for task, _ in expand(part):
+            typed[task.name] = part if is_own(part) else task.name
+    return typed
+
+
+def _requests_of_best(request: Request, best: list[SearchOutcome]) -> list[Request]:
+    """The requests that train the best trials.
+
+    A run has one search for each row: of searches with the same best trial, each has a run of its
+    own.
+    """
+    requests = []
+    left = best
+    while left:
+        searches = {choice.row: choice.search for choice in left}
+        left = [choice for choice in left if searches[choice.row] is not choice.search]
+        methods = ",".join(searches)
+        requests.append(replace(request, methods=methods, searches=tuple(searches.items())))
+    return requests
 
 
 def _what_they_tell(trial: Record) -> str:
@@ -264,23 +300,14 @@ def _what_they_tell(trial: Record) -> str:
 
 
 def _best(
-    task: str,
-    row: MethodRow,
-    trials: list[MethodRow],
-    records: dict[tuple[str, str], Record | None],
-    settings: tuple[str, ...],
-    seed: int,
+    task: str, row: MethodRow, space: SearchSpace, records: Trials, seed: int
 ) -> SearchOutcome | None:
-    """The trial of the highest score; of equal ones the first tried. None if none has a score.
-
-    Args:
-        records: of the trials, by task and spelling.
-    """
+    """The trial of the highest score; of equal ones the first tried. None if none has a score."""
     scored: list[Trial] = []
     metric = ""
     held_back = ""
     examples = 0
-    for trial in trials:
+    for trial in space.trials[row.spelling]:
         record = records.get((task, trial.spelling))
         scores = record.scores.get("held-back", {}) if record is not None else {}
         if record is not None and scores:
@@ -291,7 +318,7 @@ def _best(
         scored.append(Trial(row=trial.spelling, score=value))
     if all(trial.score is None for trial in scored):
         return None
-    varied = tuple(sorted(_axes(row, settings))) if settings else ()
+    varied = tuple(sorted(_axes(row, space.settings))) if space.settings else ()
     search = Search(
         of=row.spelling,
         metric=metric,

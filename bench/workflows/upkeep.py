@@ -1,8 +1,9 @@
-"""Upkeep of a folder of records and of the cache: what they hold, what is broken, and what nothing needs any more. No torch.
+"""Upkeep of a folder of records and of the cache: what they hold, what is broken, and what nothing
+needs any more. No torch.
 
-``store verify`` reads everything. ``store repair`` writes the pointers that are missing and puts broken files out of the
-way: each is renamed to ``NAME.broken`` in its folder. ``store gc`` names what nothing needs. Nothing is removed unless a
-person asks for it.
+``store verify`` reads everything. ``store repair`` writes the pointers that are missing and puts
+broken files out of the way: each is renamed to ``NAME.broken`` in its folder. ``store gc`` names
+what nothing needs. Nothing is removed unless a person asks for it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bench.cache import MADE, WEIGHTS, damage_reason
 from bench.errors import InputError, one_line
@@ -21,13 +22,19 @@ from bench.files import TEMPORARY, entries_of
 from bench.folders import NOT_FINISHED, STATES
 from bench.measure.busy import refuse_while_training, trainings
 from bench.record.cell_locks import FOLDER as CLAIMS
+from bench.record.schema import Record
 from bench.record.set_aside import ADOPTED, SET_ASIDE, UNREADABLE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.train.sealed_files import damage_of
 
-BROKEN, UNPOINTED, NO_ANSWERS = "broken", "no pointer", "no answers"
-LEFTOVER, UNFINISHED, RENAMED, UNNAMED = "leftover", "unfinished", "put aside", "named by no record"
+BROKEN = "broken"
+UNPOINTED = "no pointer"
+NO_ANSWERS = "no answers"
+LEFTOVER = "leftover"
+UNFINISHED = "unfinished"
+RENAMED = "put aside"
+UNNAMED = "named by no record"
 KINDS = {
     SET_ASIDE: BROKEN,
     UNREADABLE: UNREADABLE,
@@ -35,22 +42,35 @@ KINDS = {
     WITHOUT_ANSWERS: NO_ANSWERS,
 }
 """What a store notes -> what a survey calls it. A folder that is unreadable stays where it is."""
-RESULTS, CACHE = "results", "cache"
+RESULTS = "results"
+CACHE = "cache"
 BROKEN_SUFFIX = ".broken"
 WAIT = "wait for them to end"  # what a training writes looks like a leftover
 YOUNG_SECONDS = 600.0
 """What changed so recently may be in use."""
 
-Problem = dict[str, Any]
-"""``place``, ``kind``, ``path``, ``why`` and ``bytes`` of a file or folder that is not as it should be, or that nothing needs."""
+
+@dataclass(frozen=True)
+class Problem:
+    """A file or folder that is not as it should be, or that nothing needs."""
+
+    place: str
+    """RESULTS or CACHE"""
+    kind: str
+    """BROKEN and the others"""
+    path: str
+    why: str
+    bytes: int
+    """that it has on disk"""
+
+    def sentence(self) -> str:
+        """The kind, the path and the reason on one line."""
+        return one_line(f"{self.kind}: {self.path}: {self.why}")
 
 
 def problem(place: str, kind: str, path: Path, why: str) -> Problem:
-    return {"place": place, "kind": kind, "path": str(path), "why": why, "bytes": size_of(path)}
-
-
-def sentence(listed: Problem) -> str:
-    return one_line(f"{listed['kind']}: {listed['path']}: {listed['why']}")
+    """A problem with the size that its file or folder has now."""
+    return Problem(place, kind, str(path), why, size_of(path))
 
 
 def megabytes(size: int) -> str:
@@ -59,20 +79,31 @@ def megabytes(size: int) -> str:
 
 def total(problems: Iterable[Problem]) -> str:
     """``12.3 MB``"""
-    return megabytes(sum(listed["bytes"] for listed in problems))
+    return megabytes(sum(listed.bytes for listed in problems))
 
 
 def size_of(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
-    is_file = path.is_symlink() or not path.is_dir()
-    files = (
-        [path] if is_file else [Path(at, name) for at, _, names in os.walk(path) for name in names]
-    )
+    files = [path]
+    if path.is_dir() and not path.is_symlink():
+        files = [Path(at, name) for at, _, names in os.walk(path) for name in names]
     return sum(file.lstat().st_size for file in files if os.path.lexists(file))
 
 
-class _Survey:
-    """What a folder of records and a cache hold, and what is wrong there."""
+@dataclass(frozen=True)
+class Survey:
+    """The content of a folder of records and of a cache, and what is wrong there."""
+
+    holds: Mapping[str, int]
+    """kind of thing -> how many there are"""
+    bytes: Mapping[str, int]
+    """kind of thing -> how large all of them are"""
+    found: Sequence[Problem]
+    """what is wrong"""
+
+
+class _Counts:
+    """A survey that is under way."""
 
     def __init__(self) -> None:
         self.holds = Counter[str]()
@@ -85,45 +116,44 @@ class _Survey:
         self.sizes[what] += sum(map(size_of, paths))
 
 
-def survey_store(results: Path, cache: Path) -> dict[str, Any]:
+def survey_store(results: Path, cache: Path) -> Survey:
     """Read every attempt, its answers and every entry of the cache.
 
     What cannot be read is among what is wrong, and the others are read.
 
-    Returns:
-        ``holds``: what -> how many; ``bytes``: what -> how large; ``found``: what is wrong.
-
     Raises:
         InputError: there is no folder of results.
     """
-    survey = _Survey()
-    _survey_records(_store(results), survey)
-    _survey_cache(cache, survey)
-    sizes = {what: survey.sizes[what] for what in survey.holds}
-    return {"holds": dict(survey.holds), "bytes": sizes, "found": survey.problems}
+    counts = _Counts()
+    _survey_records(_store(results), counts)
+    _survey_cache(cache, counts)
+    sizes = {what: counts.sizes[what] for what in counts.holds}
+    return Survey(dict(counts.holds), sizes, counts.problems)
 
 
-def _survey_records(store: Store, survey: _Survey) -> None:
+def _survey_records(store: Store, survey: _Counts) -> None:
     """Read every attempt, its answers and every session of timing."""
     for folder in store.cells():
         current = store.current_attempt(folder)
         for file in store.attempts_in(folder):
-            record, answers = store.opened(file), file.with_suffix(".npz")
+            record = store.opened(file)
+            answers = file.with_suffix(".npz")
             if record is None:  # the store noted what is wrong
                 continue
             survey.hold(f"records, {record.status}", file, answers)
             is_without = record.status == "ok" and record.answers is None
             if is_without and not answers.is_file() and file == current:
                 why = "its answers are not stored: tests leave it out; `run --rerun` makes them"
-                survey.problems.append(problem(RESULTS, NO_ANSWERS, file, why) | {"bytes": 0})
-    if sessions := len(list(speed_records(store.root, store.note))):
+                survey.problems.append(Problem(RESULTS, NO_ANSWERS, str(file), why, 0))
+    sessions = len(list(speed_records(store.root, store.note)))
+    if sessions:
         survey.holds["sessions of timing"] = sessions
     survey.problems += [
         problem(RESULTS, KINDS[note.kind], note.path, note.why) for note in store.notes
     ]
 
 
-def _survey_cache(cache: Path, survey: _Survey) -> None:
+def _survey_cache(cache: Path, survey: _Counts) -> None:
     """Read every file of the cache, and compare it with its hash."""
     unread = set[Path]()
 
@@ -144,39 +174,39 @@ def _survey_cache(cache: Path, survey: _Survey) -> None:
     for file in _files(cache / STATES, note_unread):
         if file.suffix == ".safetensors":
             survey.hold("cache, states of trainings under way", file)
-            if wrong := _wrong_in_state(file):
+            wrong = _wrong_in_state(file)
+            if wrong:
                 why = f"{wrong}; `bench store repair` puts it aside, and the training begins anew"
                 survey.problems.append(problem(CACHE, BROKEN, file, why))
 
 
-def described(survey: dict[str, Any]) -> str:
-    """What a survey found, for a terminal."""
-    held = (
-        f"{what}: {n:,} ({megabytes(survey['bytes'][what])})" for what, n in survey["holds"].items()
-    )
-    kinds = Counter(problem["kind"] for problem in survey["found"])
-    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "nothing is broken"
-    return "\n".join(
-        [f"contents: {'; '.join(held) or 'nothing'}", *map(sentence, survey["found"]), counts]
-    )
+def described(survey: Survey) -> str:
+    """A survey in lines for a terminal."""
+    held = []
+    for what, count in survey.holds.items():
+        held.append(f"{what}: {count:,} ({megabytes(survey.bytes[what])})")
+    sentences = [listed.sentence() for listed in survey.found]
+    kinds = Counter(listed.kind for listed in survey.found)
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    contents = f"contents: {'; '.join(held) or 'nothing'}"
+    return "\n".join([contents, *sentences, counts or "nothing is broken"])
 
 
-def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Write the pointers that are missing, and put what is broken aside; returns the survey of what is left.
+def repair(results: Path, cache: Path, say: Callable[[str], None]) -> Survey:
+    """Write the pointers that are missing, and put what is broken aside. Returns the survey of what
+    is left.
 
     Raises:
         InputError: there is no folder of results, or something trains.
     """
     survey = survey_store(results, cache)
     refuse_while_training(cache, WAIT)
-    while broken := [
-        Path(p["path"])
-        for p in survey["found"]
-        if p["kind"] == BROKEN and os.path.lexists(p["path"])
-    ]:
+    while broken := _broken_in(survey):
         for path in broken:
-            if path.name.startswith("attempt-") and path.with_suffix(".npz").is_file():
-                _put_aside(path.with_suffix(".npz"))
+            # an attempt goes with its answers
+            answers = path.with_suffix(".npz")
+            if path.name.startswith("attempt-") and answers.is_file():
+                _put_aside(answers)
             say(f"put aside: {_put_aside(path)}")
         survey = survey_store(results, cache)  # a pointer to what was put aside is broken now
     for pointer, attempt in Store(results).write_pointers():
@@ -184,62 +214,84 @@ def repair(results: Path, cache: Path, say: Callable[[str], None]) -> dict[str, 
     return survey_store(results, cache)
 
 
+def _broken_in(survey: Survey) -> list[Path]:
+    """The broken files and folders of a survey that are there."""
+    paths = [Path(listed.path) for listed in survey.found if listed.kind == BROKEN]
+    return [path for path in paths if os.path.lexists(path)]
+
+
 def unneeded(results: Path, cache: Path) -> list[Problem]:
-    """What killed processes left, unfinished attempts, what was put aside, and what of the cache no record here names.
+    """What killed processes left, unfinished attempts, what was put aside, and what of the cache no
+    record here names.
 
     Raises:
         InputError: there is no folder of results, or one in it cannot be read.
     """
     store = _store(results)
-    problems, named = _left_in(results, RESULTS), set[str]()
+    problems = _left_in(results, RESULTS)
+
+    # cell by cell: what its record is made from, and the attempts that came to nothing
+    needed: set[str] = set()
     for folder in store.cells():
-        current, files = store.current_attempt(folder), store.attempts_in(folder)
-        record = store.opened(current) if current is not None else None
+        current = store.current_attempt(folder)
+        attempts = store.attempts_in(folder)
+        record = None if current is None else store.opened(current)
         if current is not None and record is not None:
-            cell = record.cell
-            named |= {cell.teacher.key, cell.data.train, *cell.artefacts.values()}
-            named |= {
-                *(task.teacher for task in cell.together),
-                *(str(a.get("key")) for a in record.artefacts.values()),
-            }
-            others = {file: store.opened(file) for file in files if record.status == "ok"}
-            for file, other in others.items():
-                if other is not None and other.status != "ok":
-                    problems.append(
-                        problem(
-                            RESULTS, UNFINISHED, file, f"{other.status}; {current.name} is finished"
-                        )
-                    )
+            needed |= _keys_needed(record)
+            if record.status == "ok":
+                problems += _unfinished_beside(current, attempts, store)
         for answers in sorted(folder.glob("attempt-*.npz")):
-            if answers.with_suffix(".json") not in files and _age(answers) > YOUNG_SECONDS:
-                problems.append(
-                    problem(RESULTS, UNFINISHED, answers, "its record was never written")
-                )
-    unread = [note for note in store.notes if note.kind == UNREADABLE]
-    if unread:
-        # what the cache has for its records would be listed as needed by none
-        raise InputError(f"{unread[0].sentence()}; make it readable before anything is removed")
+            is_old = _age(answers) > YOUNG_SECONDS
+            if answers.with_suffix(".json") not in attempts and is_old:
+                why = "its record was never written"
+                problems.append(problem(RESULTS, UNFINISHED, answers, why))
+    for note in store.notes:
+        if note.kind == UNREADABLE:
+            # what the cache has for its records would be listed as needed by none
+            raise InputError(f"{note.sentence()}; make it readable before anything is removed")
+
+    # the cache
     if not trainings(cache):  # an entry that is being made is a temporary folder, for hours
         problems += _left_in(cache, CACHE)
     why = (
-        "no record of these results names it; an artefact that a record names may have been made from it, and another "
-        "folder of results may need it"
+        "no record of these results names it; an artefact that a record names may have been made "
+        "from it, and another folder of results may need it"
     )
-    unnamed = (
-        folder
-        for folder in _entries(cache)
-        if not any(key.startswith(folder.name) for key in named)
-    )
-    return [*problems, *(problem(CACHE, UNNAMED, folder, why) for folder in unnamed)]
+    for folder in _entries(cache):
+        # a folder's name is the beginning of its key
+        if not any(key.startswith(folder.name) for key in needed):
+            problems.append(problem(CACHE, UNNAMED, folder, why))
+    return problems
+
+
+def _keys_needed(record: Record) -> set[str]:
+    """Keys of what of the cache a record names."""
+    cell = record.cell
+    keys = {cell.teacher.key, cell.data.train, *cell.artefacts.values()}
+    keys |= {task.teacher for task in cell.together}
+    return keys | {str(made.get("key")) for made in record.artefacts.values()}
+
+
+def _unfinished_beside(current: Path, attempts: Iterable[Path], store: Store) -> list[Problem]:
+    """The attempts of a cell that came to nothing, beside its finished one."""
+    problems = []
+    for file in attempts:
+        record = store.opened(file)
+        if record is not None and record.status != "ok":
+            why = f"{record.status}; {current.name} is finished"
+            problems.append(problem(RESULTS, UNFINISHED, file, why))
+    return problems
 
 
 def remove(listed: Collection[Problem], cache: Path) -> None:
-    """
+    """Remove files and folders that are listed.
+
     Raises:
         InputError: something trains, or cannot be removed.
     """
     refuse_while_training(cache, WAIT)
-    for path in (Path(entry["path"]) for entry in listed):
+    for entry in listed:
+        path = Path(entry.path)
         try:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -281,16 +333,15 @@ def _entries(
         tell: told of a folder that cannot be read.
     """
     for kind in _files(cache, tell):
-        if (
-            os.path.isdir(kind)
-            and kind.name not in NOT_FINISHED
-            and not kind.name.startswith(TEMPORARY)
-        ):
-            for folder in _files(kind, tell):
-                names = {path.name for path in _files(folder, tell)}
-                is_named = not folder.name.startswith(TEMPORARY) and folder.suffix != BROKEN_SUFFIX
-                if os.path.isdir(folder) and is_named and (names & {MADE, WEIGHTS} or not names):
-                    yield folder
+        is_temporary = kind.name.startswith(TEMPORARY)
+        if is_temporary or kind.name in NOT_FINISHED or not os.path.isdir(kind):
+            continue
+        for folder in _files(kind, tell):
+            names = {path.name for path in _files(folder, tell)}
+            is_entry = bool(names & {MADE, WEIGHTS}) or not names
+            is_named = not folder.name.startswith(TEMPORARY) and folder.suffix != BROKEN_SUFFIX
+            if is_entry and is_named and os.path.isdir(folder):
+                yield folder
 
 
 def _wrong_in_state(file: Path) -> str:
@@ -302,14 +353,18 @@ def _wrong_in_state(file: Path) -> str:
 
 
 def _put_aside(path: Path) -> Path:
-    number, target = 1, path.with_name(f"{path.name}{BROKEN_SUFFIX}")
+    """Rename a file or folder, and return its new name: the first that is free."""
+    target = path.with_name(f"{path.name}{BROKEN_SUFFIX}")
+    number = 0
     while os.path.lexists(target):
-        number, target = number + 1, path.with_name(f"{path.name}.{number}{BROKEN_SUFFIX}")
+        number += 1
+        target = path.with_name(f"{path.name}.{number}{BROKEN_SUFFIX}")
     return path.rename(target)
 
 
 def _left_in(folder: Path, place: str) -> list[Problem]:
-    """What was left anywhere below a folder; not looked for in what is listed as a whole, nor through links."""
+    """What was left anywhere below a folder; not looked for in what is listed as a whole, nor
+    through links."""
     left = []
     for path in _files(folder):
         if path.name.startswith(TEMPORARY):

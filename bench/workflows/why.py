@@ -1,4 +1,5 @@
-"""Why the cell behind a record would run again, or why it would not: its code, and where two identities differ. Trains nothing."""
+"""Why the cell behind a record would run again, or why it would not: its code, and where two
+identities differ. Trains nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +13,8 @@ import methods
 from bench.cache import MADE, Slot
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.from_record import request_from_record, spelling_of
+from bench.plan.from_record import request_from_record
 from bench.plan.plan import Plan, Planned
-from bench.plan.request import Request
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key
@@ -23,24 +23,29 @@ from bench.record.differences import ABSENT, differences, field_differences, fla
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, shown_task, shown_tasks
+from bench.request import Request
+from bench.request.recorded import row_of
 
 SHORT = 12
 """Digits of a hash that a reader is shown."""
 
 
 def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) -> dict[str, Any]:
-    """Judge a record's code, and compare its cell with the one that a run of these options plans in its place.
+    """Judge a record's code, and compare its cell with the one that a run of these options plans in
+    its place.
 
     Args:
         key: the beginning of the record's key.
         request: what was typed; what was not typed is as the record has it, where it says it.
-        typed: names of the fields of ``request`` that somebody typed, of those that a record answers too.
+        typed: names of the fields of ``request`` that somebody typed, of those that a record
+            answers too.
 
     Returns:
-        The record's ``key``, ``row``, ``tasks``, ``data``, ``seed`` and ``status``; its ``code`` (current, stale or unknown), another
-        ``version`` of its method, and each of its ``code_parts``; the ``verdict`` on what a run does, and whether it makes the cell
-        ``again``; ``differences``: each field with its values, and of what is prepared the fields of its own identity that differ;
-        and what was ``not_compared``.
+        The record's ``key``, ``row``, ``tasks``, ``data``, ``seed`` and ``status``; its ``code``
+        (current, stale or unknown), another ``version`` of its method, and each of its
+        ``code_parts``; the ``verdict`` on what a run does, and whether it makes the cell ``again``;
+        ``differences``: each field with its values, and of what is prepared the fields of its own
+        identity that differ; and what was ``not_compared``.
 
     Raises:
         InputError: no such record, or options of which no plan can be made.
@@ -62,7 +67,8 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         "differences": [],
         "not_compared": [],
     }
-    if impossible := _no_row_today(record, typed):
+    impossible = _no_row_today(record, typed)
+    if impossible:
         return answer | {"verdict": impossible, "not_compared": ["every field of the key"]}
     if record.cell.method == TEACHER and "methods" in typed:
         raise InputError("--methods does not go with a teacher's record: it has no row")
@@ -71,27 +77,14 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         raise InputError("--augment-times goes with --augment masked or --augment rules")
     plan = build(asked)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
-    # everything that the cells of the plan are made from, whether it is to do or not
-    tasks = [*plan.tasks, *(each.own_task for each in plan.cells if each.own_task is not None)]
-    task_slots = []
-    for task in tasks:
-        task_slots += [task.teacher_slot(task.teacher_seed), task.augmentation_slot]
-    slots = {
-        slot.key: slot
-        for slot in [
-            *task_slots,
-            *(entry.slot for entry in plan.artefacts if entry.artefact.is_kept),
-        ]
-    }
-    differing = [
-        {"field": part["field"], "record": part["first"], "plan": part["second"]}
-        | (
-            {"inputs": inputs}
-            if (inputs := _inputs(part["first"], slots.get(str(part["second"])), store))
-            else {}
-        )
-        for part in differences(record.cell, cell, record.point)
-    ]
+    slots = _slots_of(plan)
+    differing = []
+    for part in differences(record.cell, cell, record.point):
+        difference = {"field": part["field"], "record": part["first"], "plan": part["second"]}
+        inputs = _inputs(part["first"], slots.get(str(part["second"])), store)
+        if inputs:
+            difference["inputs"] = inputs
+        differing.append(difference)
     verdict, again = _verdict(record, cell, planned, bool(differing))
     return answer | {
         "verdict": verdict,
@@ -102,28 +95,47 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
     }
 
 
+def _slots_of(plan: Plan) -> dict[str, Slot]:
+    """Everything that the cells of a plan are made from, whether it is to do or not, by its key."""
+    slots: dict[str, Slot] = {}
+    own_tasks = [planned.own_task for planned in plan.cells if planned.own_task is not None]
+    for task in (*plan.tasks, *own_tasks):
+        for slot in (task.teacher_slot(task.teacher_seed), task.augmentation_slot):
+            slots[slot.key] = slot
+    for entry in plan.artefacts:
+        if entry.artefact.is_kept:
+            slots[entry.slot.key] = entry.slot
+    return slots
+
+
 def describe(answer: Mapping[str, Any]) -> str:
     """An answer of :func:`why` in several lines for a terminal."""
     task = shown_task("+".join(answer["tasks"]), answer["data"])
+    key = answer["key"][:SHORT]
     lines = [
-        f"record {answer['key'][:SHORT]}: {answer['row']} on {task}, seed {answer['seed']}, {answer['status']}",
+        f"record {key}: {answer['row']} on {task}, seed {answer['seed']}, {answer['status']}",
         f"code: {answer['code']}",
     ]
-    lines += [f"  another version of the method: {answer['version']}"] if answer["version"] else []
+
+    # the code, part by part
+    if answer["version"]:
+        lines.append(f"  another version of the method: {answer['version']}")
     for part in answer["code_parts"]:
-        today = f"digest {part['record'][:SHORT]} in the record, today's is {part['today'][:SHORT] or 'none'}"
-        lines.append(
-            f"  {part['name']}: {part['state']}: {today if part['record'] else 'the record names no digest'}"
-        )
+        digests = "the record names no digest"
+        if part["record"]:
+            today = part["today"][:SHORT] or "none"
+            digests = f"digest {part['record'][:SHORT]} in the record, today's is {today}"
+        lines.append(f"  {part['name']}: {part['state']}: {digests}")
     if answer["code"] == STALE and answer["commit"]:
-        lines.append(
-            f"  made at commit {answer['commit'][:SHORT]}: `git diff {answer['commit'][:SHORT]} -- bench methods`"
-        )
+        commit = answer["commit"][:SHORT]
+        lines.append(f"  made at commit {commit}: `git diff {commit} -- bench methods`")
+
+    # what a run would do, and why
     lines.append(f"plan: {answer['verdict']}")
     for part in answer["differences"]:
-        lines.append(
-            f"  {part['field']}: {shown(part['record'])} in the record, {shown(part['plan'])} in the plan"
-        )
+        recorded = shown(part["record"])
+        planned = shown(part["plan"])
+        lines.append(f"  {part['field']}: {recorded} in the record, {planned} in the plan")
         lines += [f"    {line}" for line in part.get("inputs", ())]
     lines += [f"  not compared: {line}" for line in answer["not_compared"]]
     return "\n".join(lines)
@@ -141,30 +153,42 @@ def shown(value: Any) -> str:
 
 
 def code_parts(record: Record) -> Iterator[dict[str, str]]:
-    """Every code behind a record: of its training, of what was prepared for it, and of what that was made from.
+    """Every code behind a record: of its training, of what was prepared for it, and of what that
+    was made from.
 
-    ``record`` is the digest in the record, ``today`` that of the same files now; "" where there is none.
+    ``record`` is the digest in the record, ``today`` that of the same files now; "" where there is
+    none.
     """
-
-    def below(name: str, code: Mapping[str, Any] | None) -> Iterator[dict[str, str]]:
-        recorded = (code or {}).get("digest", "")
-        today = digest_of(tuple(code["of"])) if code and recorded else ""
-        yield {
-            "name": name,
-            "state": state_of(code and {**code, "parts": {}}),
-            "record": recorded,
-            "today": today,
-        }
-        for inner, part in ((code or {}).get("parts") or {}).items():
-            yield from below(f"{name} / {inner.replace('_', ' ')}", part)
-
     for name, code in codes_of(record).items():
-        yield from below(name.replace("_", " "), code)
+        yield from _parts_of_code(name.replace("_", " "), code)
+
+
+def _parts_of_code(name: str, code: Mapping[str, Any] | None) -> Iterator[dict[str, str]]:
+    """One code, without its parts, and then each of these."""
+    code = code or {}
+    recorded = code.get("digest", "")
+    yield {
+        "name": name,
+        "state": state_of({**code, "parts": {}}),
+        "record": recorded,
+        "today": digest_of(tuple(code["of"])) if recorded else "",
+    }
+    parts = code.get("parts") or {}
+    for inner, part in parts.items():
+        yield from _parts_of_code(f"{name} / {inner.replace('_', ' ')}", part)
 
 
 def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
-    """Where the identity behind a key differs from today's: lines. The identity is in the cache's folder of that key, and of a
-    teacher in its own record; elsewhere nobody knows it. Nothing for a field that is no key of what is made."""
+    """Where the identity behind a key differs from today's, a line each; none for a field that is
+    no key of what is made.
+
+    The identity is in the cache's folder of that key, and of a teacher in its own record; elsewhere
+    nobody knows it.
+
+    Args:
+        recorded: the key in the record.
+        today: what has the place of it in the plan.
+    """
     if today is None or recorded == ABSENT:
         return []
     folder = Slot(today.kind, str(recorded), (), "").folder
@@ -172,36 +196,45 @@ def _inputs(recorded: Any, today: Slot | None, store: Store) -> list[str]:
         before = json.loads((folder / MADE).read_text(encoding="utf-8")).get("identity")
     except (OSError, ValueError):
         before = None
-    if not before:
-        tuned = (
-            r.cell
-            for r in store.records()
-            if r.cell.method == TEACHER and r.cell.teacher.key == recorded
-        )
-        if (cell := next(tuned, None)) is not None:
-            known = {
-                "version": cell.version,
-                "base": cell.teacher.base,
-                "task": cell.tasks[0],
-                "data": cell.data.train,
-            }
-            known |= {"recipe": cell.recipe, "seed": cell.seed, "numeric": cell.numeric.identity()}
-            before = {**today.identity, **known}
+    before = before or _identity_of_teacher(recorded, today, store)
     if not before:
         return ["its own identity is not known: it is not in this cache"]
     parts = field_differences(dict(flat(before)), dict(flat(today.identity)))
     return [f"{p['field']}: {shown(p['first'])}, today {shown(p['second'])}" for p in parts]
 
 
+def _identity_of_teacher(key: Any, today: Slot, store: Store) -> dict[str, Any]:
+    """The identity of the tuned teacher with this key, by its record; nothing where there is
+    none."""
+    for record in store.records():
+        cell = record.cell
+        if cell.method == TEACHER and cell.teacher.key == key:
+            return {
+                **today.identity,
+                "version": cell.version,
+                "base": cell.teacher.base,
+                "task": cell.tasks[0],
+                "data": cell.data.train,
+                "recipe": cell.recipe,
+                "seed": cell.seed,
+                "numeric": cell.numeric.identity(),
+            }
+    return {}
+
+
 def _no_row_today(record: Record, typed: Collection[str]) -> str:
-    """Why no plan of today has the record's row; "" where one can have it, or where another row was typed."""
+    """Why no plan of today has the record's row; "" where one can have it, or where another row was
+    typed."""
     cell = record.cell
     if cell.method in (TEACHER, *FINISHED) or "methods" in typed:
         return ""
     if not methods.reference(cell.method):
-        return f"the method {cell.method} is not installed here, so no plan can be asked; install its package"
+        return (
+            f"the method {cell.method} is not installed here, so no plan can be asked; install "
+            "its package"
+        )
     try:
-        parse_rows(spelling_of(cell))
+        parse_rows(row_of(cell))
     except (ImportError, InputError) as error:
         return f"today's {cell.method} has no such row, so a run cannot find this record: {error}"
     return ""
@@ -215,34 +248,38 @@ def _in_its_place(
     Raises:
         InputError: the plan does not have one such cell.
     """
-    cell, not_compared = record.cell, []
+    cell = record.cell
+    not_compared = []
     augmented = data_facts(cell.data.slug).augmented
     if augmented and augmented.vectors and plan.request.word_vectors is None:
         not_compared.append(
-            f"the word vectors {augmented.vectors}: the plan is without them; add --word-vectors FILE"
+            f"the word vectors {augmented.vectors}: the plan is without them; add --word-vectors "
+            "FILE"
         )
     of_task = plan.cells_of(cell.tasks[0])
     if not of_task:
         raise InputError(
-            f"--tasks {plan.request.tasks} does not name {shown_tasks(cell)}, the task of this record"
+            f"--tasks {plan.request.tasks} does not name {shown_tasks(cell)}, the task of this "
+            "record"
         )
     if cell.method in FINISHED and "methods" not in typed:
         # the cell as a plan would have it if the folder held the same
-        teacher, task = (
-            of_task[0].cell,
-            next(task for task in plan.tasks if (task.name,) == cell.tasks),
-        )
-        same = {"data": teacher.data, "teacher": teacher.teacher, "numeric": teacher.numeric}
+        teacher = of_task[0].cell
+        task = next(task for task in plan.tasks if (task.name,) == cell.tasks)
+        same = {
+            "data": teacher.data,
+            "teacher": teacher.teacher,
+            "numeric": teacher.numeric,
+            "recipe": task.recipe.as_dict(),
+        }
         not_compared.append(
-            f"what the folder of {cell.label} holds: no record says where it is; add --methods {cell.method}:FOLDER"
+            f"what the folder of {cell.label} holds: no record says where it is; add --methods "
+            f"{cell.method}:FOLDER"
         )
-        return (
-            of_task[0],
-            cell.model_copy(update=same | {"recipe": task.recipe.as_dict()}),
-            not_compared,
-        )
+        return of_task[0], cell.model_copy(update=same), not_compared
     rows = [p for p in of_task if (p.cell.method == TEACHER) == (cell.method == TEACHER)]
-    rows = [p for p in rows if p.cell.seed == cell.seed] if cell.method in FINISHED else rows
+    if cell.method in FINISHED:
+        rows = [p for p in rows if p.cell.seed == cell.seed]
     if len(rows) != 1:
         raise InputError(
             f"--methods {plan.request.methods} names {len(rows)} rows of this task; name one row"
@@ -253,23 +290,29 @@ def _in_its_place(
 def _verdict(record: Record, cell: Cell, planned: Planned, differs: bool) -> tuple[str, bool]:
     """What a run does, and whether it makes this cell again."""
     if differs:
-        only_tune = cell.search is None and record.cell.search is not None
-        by_tune = "; `tune` finds what a search chose, `run` does not" if only_tune else ""
-        return (
-            f"a run has another cell in its place: {record_key(cell, record.point)[:SHORT]}{by_tune}",
-            True,
-        )
+        key = record_key(cell, record.point)[:SHORT]
+        said = f"a run has another cell in its place: {key}"
+        if cell.search is None and record.cell.search is not None:
+            said += "; `tune` finds what a search chose, `run` does not"
+        return said, True
     is_trial = data_facts(record.cell.data.slug).held_back
-    if is_trial and not planned.is_todo:
+
+    # it is found
+    if not planned.is_todo and is_trial:
         return "`tune` finds this trial; `run` scores no examples that are held out", False
     if record.cell.method in FINISHED and planned.cell.method == TEACHER:
         return "a run finds this record if it is given a folder that holds the same", False
     if not planned.is_todo:
-        what = "a run finds this record"
-        return (what if record.status == "ok" else f"{what}, which {state(planned)}"), False
+        said = "a run finds this record"
+        if record.status != "ok":
+            said += f", which {state(planned)}"
+        return said, False
+
+    # it is made again
     reason = "--rerun-stale was typed, and other code than today's made it"
     if planned.record is None:
         reason = "of its operating points, the first one has no record"
     elif planned.record.status != "ok":
         reason = f"the record has no result, it was {planned.record.status}"
-    return f"{'`tune` makes this trial' if is_trial else 'a run makes it'} again: {reason}", True
+    what = "`tune` makes this trial" if is_trial else "a run makes it"
+    return f"{what} again: {reason}", True

@@ -1,7 +1,7 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
-docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, and two tables of
-docs/hyperparameters.md of the recipes.
+docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, two tables of
+docs/hyperparameters.md of the recipes, and those of docs/choose.md of the sheets in results/alternatives/sheets.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sheets import sheets
+
 DOCS = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(
     r"(?P<begin><!-- generated: (?P<name>[\w ]+) -->\n)(?:.*?\n)??(?P<end><!-- end -->)", re.DOTALL
@@ -21,7 +23,7 @@ BLOCK = re.compile(
 HEAD = """# The command line
 
 On this page you find every verb and option; it is generated from the program's own `--help`. Verbs are typed after `python -m bench` or,
-shorter, `bert-bench`. [Run](running.md) has the exit codes, and the [glossary](glossary.md#row-and-cell) shows how rows are written.
+shorter, `bert-bench`. [Run](running.md) shows [how rows are written](running.md#row-and-cell), and the [exit codes](running.md#exit-codes).
 """
 
 
@@ -143,8 +145,21 @@ def record_schema() -> dict[str, Any]:
     """The JSON schema of a record, with the docstrings of its fields."""
     from bench.record.schema import Record
 
-    schema = Record.model_json_schema(mode="serialization")
+    schema = unwrapped(Record.model_json_schema(mode="serialization"))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def unwrapped(part: Any) -> Any:
+    """A schema whose descriptions have a line for each paragraph: where a docstring is wrapped does
+    not matter."""
+    if isinstance(part, list):
+        return [unwrapped(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    whole = {name: unwrapped(value) for name, value in part.items()}
+    if isinstance(whole.get("description"), str):
+        whole["description"] = re.sub(r"(?<!\n)\n(?!\n)", " ", whole["description"])
+    return whole
 
 
 BY_WIDTH = {"learning_rate": " (teachers: see below)"}
@@ -215,6 +230,7 @@ def paper_recipes() -> str:
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "common recipe": common_recipe,
     "paper recipes": paper_recipes,
+    "sheets": sheets,
 }
 """Name of a marked block -> what is in it."""
 

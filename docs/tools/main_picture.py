@@ -22,6 +22,8 @@ ENDS = 6.0
 """Points at which the axis is cut: rows that are further off would flatten the others."""
 DIFFERENCE = "difference to finetune (best of 6)"
 LEFT_OUT = ("teacher", "finetune (best of 6)", "majority class")
+WIDTH = 6.2
+"""Inches: small enough that the letters can be read where the picture is 360 pixels wide."""
 BETTER = "#1b6ca8"
 OTHER = "#555555"
 
@@ -53,7 +55,7 @@ def draw(table: Path, picture: Path) -> None:
     from matplotlib import pyplot
 
     rows = rows_of(table)
-    figure, axes = pyplot.subplots(figsize=(8, 0.36 * len(rows) + 1.1), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 0.38 * len(rows) + 1.1), layout="constrained")
     axes.axvline(0, color="black", linewidth=1)
     for place, (_, mean, low, high, verdict) in enumerate(rows):
         colour = BETTER if verdict == "better" else OTHER
@@ -61,23 +63,25 @@ def draw(table: Path, picture: Path) -> None:
         if low < -ENDS or high > ENDS:
             # beyond the axis: an arrow, and the numbers
             axes.annotate(
-                f"{said} {verdict}",
+                f"{said} {verdict.removesuffix(' for a verdict')}",
                 (-ENDS, place),
                 xytext=(-ENDS + 0.5, place),
                 va="center",
                 fontsize=11,
                 color=colour,
                 arrowprops={"arrowstyle": "->", "color": colour},
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
             )
             continue
         axes.plot([low, high], [place, place], color=colour, linewidth=2)
         axes.plot(mean, place, "o", color=colour, markersize=7)
-    axes.set_yticks(range(len(rows)), [name for name, *_ in rows], fontsize=11)
+    names = [name.replace(":", ":\n") for name, *_ in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize=11, linespacing=1.0)
     axes.set_xlim(-ENDS, ENDS)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=11)
     axes.set_xlabel(
-        "difference to fine-tuning without a teacher, in points (95 % intervals)",
+        "difference to fine-tuning alone, points (95 % intervals)",
         fontsize=11,
     )
     for side in ("top", "right", "left"):

@@ -26,9 +26,9 @@ from bench.plan.build import build
 from bench.plan.estimate import EFFICIENCY, SECONDS_A_KERNEL
 from bench.plan.experiment_file import Experiment, TableSpec, read_experiment
 from bench.plan.plan import Plan, with_parts
-from bench.plan.request import Request
 from bench.record.cell import TEACHER
 from bench.report.published import Published, published
+from bench.request import Request
 from bench.workflows.experiment import choose, together
 
 ROOT = Path(__file__).resolve().parents[2]

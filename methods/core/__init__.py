@@ -1,1 +1,1 @@
-"""What the methods stand on: models, losses, taps, layers. No file here is a method."""
+"""The parts that methods stand on: models, losses, taps, layers. No file here is a method."""

@@ -1,9 +1,11 @@
-"""What a method may ask for before its student is built: named tensors, each a pure function of named inputs.
+"""Things that a method may ask for before its student is built: named tensors, each a pure function
+of named inputs.
 
-An artefact says what it is made from (:meth:`Artefact.inputs`) and makes itself of that (:meth:`Artefact.make`). Whoever
-runs the method plans it, keeps it under a key that is known before it is made, and puts its tensors into
-``Setup.artefacts``. Whether there is one for each task, or one for all, follows from the inputs.
-First the protocol, then the artefacts that several methods ask for.
+An artefact says what it is made from (:meth:`Artefact.inputs`) and makes itself of that
+(:meth:`Artefact.make`). Whoever runs the method plans it, keeps it under a key that is known before
+it is made, and puts its tensors into ``Setup.artefacts``. Whether there is one for each task, or
+one for all, follows from the inputs. First the protocol, then the artefacts that several methods
+ask for.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ OBSERVED_TOKENS = 16_384  # text on which the teacher's activations are looked a
 
 @dataclass(frozen=True)
 class Source:
-    """Something that is there before any artefact, or that whoever runs the method tunes: where artefacts begin."""
+    """Something that is there before any artefact, or that whoever runs the method tunes: where
+    artefacts begin."""
 
     kind: Literal["base", "fine_tuned", "train", "evaluation", "corpus", "checkpoint"]
     seed: int = 0  # of a fine-tuned teacher: of its head, its dropout and the order of its batches
@@ -72,24 +75,27 @@ CORPUS = Source("corpus", label="corpus")  # unlabelled text
 
 
 def fine_tuned(seed: int = 0, label: str = "teacher") -> Source:
-    """The teacher after it was tuned on a task with this seed; 0 is the one that students learn from."""
+    """The teacher after it was tuned on a task with this seed; 0 is the one that students learn
+    from."""
     return Source("fine_tuned", seed=seed, label=label)
 
 
 def checkpoint(path: str, shape: Shape, **form: Any) -> Source:
-    """An encoder that somebody else made. Whoever runs the method refuses another shape, form or vocabulary."""
+    """An encoder that somebody else made. Whoever runs the method refuses another shape, form or
+    vocabulary."""
     return Source(
         "checkpoint", path=path, shape=shape, form=tuple(form.items()), label="checkpoint"
     )
 
 
 class Given(Protocol):
-    """What :meth:`Artefact.make` is given. Whatever :meth:`Artefact.inputs` does not name is refused."""
+    """The argument of :meth:`Artefact.make`. Whatever :meth:`Artefact.inputs` does not name is
+    refused."""
 
     @property
     def setup(self) -> Setup:
-        """The teacher's configuration, the task's form (two labels and no task for what all tasks share), and the input
-        artefacts by name in ``artefacts``."""
+        """The teacher's configuration, the task's form (two labels and no task for what all tasks
+        share), and the input artefacts by name in ``artefacts``."""
 
     @property
     def device(self) -> torch.device:
@@ -103,8 +109,8 @@ class Given(Protocol):
         """The tensors of an input."""
 
     def teacher(self, source: Source) -> nn.Module:
-        """``BASE`` (a head that it lacks is drawn from torch's generator) or ``fine_tuned(seed)`` as a classifier of packed
-        batches, in evaluation mode, on the device."""
+        """``BASE`` (a head that it lacks is drawn from torch's generator) or ``fine_tuned(seed)``
+        as a classifier of packed batches, in evaluation mode, on the device."""
 
     def batches(self, source: Source) -> Iterator[Batch]:
         """``TRAIN``, ``EVALUATION`` or ``CORPUS`` in the order of its examples, not shuffled."""
@@ -131,9 +137,9 @@ class Given(Protocol):
         teacher: nn.Module | None,
         rows: Source = CORPUS,
     ) -> None:
-        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen several times. On ``TRAIN`` by the
-        recipe of teachers, for ``Artefact.row_epochs``. Raises RuntimeError: :meth:`Artefact.stages` names none, so that no plan has
-        counted this."""
+        """Take a student through stages on ``CORPUS``, once; text shorter than its budget is seen
+        several times. On ``TRAIN`` by the recipe of teachers, for ``Artefact.row_epochs``. Raises
+        RuntimeError: :meth:`Artefact.stages` names none, so that no plan has counted this."""
 
     def note(self, beginning: str) -> None:
         """Say where it began, for whoever reads a record."""
@@ -141,10 +147,11 @@ class Given(Protocol):
 
 @dataclass(frozen=True)
 class Identity:
-    """What a plan knows of an artefact before it is made."""
+    """The facts that a plan knows of an artefact before it is made."""
 
     generic: Mapping[str, Any]
-    """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the numerics they depend on"""
+    """plain values: ``what`` is made, the keys of all inputs, and what of the recipe and the
+    numerics they depend on"""
     teachers: tuple[str, ...] = ()  # keys of the fine-tuned ones, in the order of the inputs
     # whether students read sequences of the length that their teacher was tuned on
     reads_as_teacher: bool = True
@@ -152,52 +159,60 @@ class Identity:
 
 
 class Artefact:
-    """Named tensors that a method asks for: frozen dataclasses, so that equal ones are one. Each states ``name``, :meth:`inputs`,
-    :meth:`make`, :meth:`blank`. Its ``version`` goes up whenever the same settings and inputs would give other tensors."""
+    """Named tensors that a method asks for: frozen dataclasses, so that equal ones are one. Each
+    states ``name``, :meth:`inputs`, :meth:`make`, :meth:`blank`. Its ``version`` goes up whenever
+    the same settings and inputs would give other tensors."""
 
     name: ClassVar[str]  # where it lies in Setup.artefacts
     version: ClassVar[int] = 1
     is_kept: ClassVar[bool] = True
     """False for a view of its one input, which is taken anew each time and has that input's key."""
     in_checkpoint: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """its tensors -> the names that they may have in the teacher's file: where all are there, nothing is made"""
+    """its tensors -> the names that they may have in the teacher's file: where all are there,
+    nothing is made"""
     row_epochs: ClassVar[float] = 0.0
     """epochs for which :meth:`make` trains on a task's training rows"""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What else changes the result, plain values: the fields of the dataclass."""
+        """Further values that change the result, plain ones: the fields of the dataclass."""
         return asdict(self) if is_dataclass(self) else {}
 
     def inputs(self, teacher: PretrainedConfig) -> Sequence[Artefact | Source]:
-        """What it is made from. Raises MethodError: a teacher of this form cannot be used."""
+        """The things that it is made from. Raises MethodError: a teacher of this form cannot be
+        used."""
         return ()
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        """Compute it. Randomness comes from torch's generator, which always begins at the same state."""
+        """Compute it. Randomness comes from torch's generator, which always begins at the same
+        state."""
         raise NotImplementedError(f"{type(self).__name__} must implement make()")
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        """Tensors of the same names and shapes, for counting a student without making anything; where the first dimension
-        depends on the data (one row an example), any length will do."""
+        """Tensors of the same names and shapes, for counting a student without making anything;
+        where the first dimension depends on the data (one row an example), any length will do."""
         raise NotImplementedError(f"{type(self).__name__} must implement blank()")
 
     def encoder_width(self, teacher: PretrainedConfig) -> int | None:
-        """Width of the states between the layers of the pre-trained encoder that it gives to a student, if it gives one: the
-        learning rate depends on it. That of its ``shape``, if it has such a field."""
+        """Width of the states between the layers of the pre-trained encoder that it gives to a
+        student, if it gives one: the learning rate depends on it. That of its ``shape``, if it has
+        such a field."""
         shape = getattr(self, "shape", None)
         return None if shape is None else shape.hidden
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        """What :meth:`make` minimises on the corpus, where it trains (:class:`PretrainingStage`)."""
+        """The losses that :meth:`make` minimises on the corpus, where it trains
+        (:class:`PretrainingStage`)."""
         return ()
 
     def identity(self, known: Identity) -> Mapping[str, Any]:
-        """Plain values whose hash is its key; the generic form, unless it had another one before that form was there."""
+        """Plain values whose hash is its key; the generic form, unless it had another one before
+        that form was there."""
         return known.generic
 
     def title(self, key: str) -> str:
-        """For people: its words, its shape if it has one, and the beginning of its key, since several may have one name."""
+        """For people: its words, its shape if it has one, and the beginning of its key, since
+        several may have one name."""
         return " ".join(
             [self.words, *([str(self.shape)] if hasattr(self, "shape") else []), key[:6]]
         )
@@ -220,15 +235,16 @@ def is_of_task(artefact: Artefact, teacher: PretrainedConfig) -> bool:
 
 
 def artefact_name(artefact: Artefact, teacher: PretrainedConfig, task: str, several: bool) -> str:
-    """Where it lies in ``Setup.artefacts``: of a student of several tasks, ``name.task`` for what is one task's own."""
+    """Where it lies in ``Setup.artefacts``: of a student of several tasks, ``name.task`` for what
+    is one task's own."""
     return f"{artefact.name}.{task}" if several and is_of_task(artefact, teacher) else artefact.name
 
 
 def blank_artefacts(
     artefacts: Sequence[Artefact], teacher: PretrainedConfig, num_labels: int, of_several: str = ""
 ) -> dict[str, Mapping[str, Tensor]]:
-    """What ``Setup.artefacts`` would hold, with weights that mean nothing: enough to build and count a student. A student of
-    several tasks has the one task ``of_several``."""
+    """The content that ``Setup.artefacts`` would have, with weights that mean nothing: enough to
+    build and count a student. A student of several tasks has the one task ``of_several``."""
     names = [artefact_name(each, teacher, of_several, bool(of_several)) for each in artefacts]
     return {
         name: each.blank(teacher, num_labels) for name, each in zip(names, artefacts, strict=True)
@@ -237,8 +253,9 @@ def blank_artefacts(
 
 @dataclass(frozen=True)
 class EnsembleTargets(Artefact):
-    """The mean answer of tuned teachers of one task, which differ by their seed, to each training example: ``targets`` [n, C], the
-    mean of their class probabilities (of a regression, of their scores), and ``ids`` [n]."""
+    """The mean answer of tuned teachers of one task, which differ by their seed, to each training
+    example: ``targets`` [n, C], the mean of their class probabilities (of a regression, of their
+    scores), and ``ids`` [n]."""
 
     members: int
     name: ClassVar[str] = "ensemble_targets"
@@ -268,8 +285,9 @@ class EnsembleTargets(Artefact):
 
 
 class ComputedArtefact(Artefact):
-    """Something that ``compute`` makes of the tuned teacher and a task's training rows, like importance scores. With ``rows`` of the
-    value ``validation`` it is given the first evaluation set, for reproducing a pipeline that does that."""
+    """Something that ``compute`` makes of the tuned teacher and a task's training rows, like
+    importance scores. With ``rows`` of the value ``validation`` it is given the first evaluation
+    set, for reproducing a pipeline that does that."""
 
     rows: str = "train"
 
@@ -295,7 +313,8 @@ class ComputedArtefact(Artefact):
 
 
 def first_examples(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
-    """The leading batches with so many examples; the batch in which the last of them lies is whole."""
+    """The leading batches with so many examples; the batch in which the last of them lies is
+    whole."""
     seen = 0
     for batch in batches:
         yield batch
@@ -305,9 +324,10 @@ def first_examples(batches: Iterable[Batch], count: int) -> Iterator[Batch]:
 
 
 class PretrainingStage(Artefact):
-    """A student trained on unlabelled text beside the un-tuned teacher. Its tensors are those of the student's model by name, and
-    those of its aux after ``aux.``. A plan builds the student too, for counting its time and memory. If the encoder of the row's
-    student is taken from them, override ``encoder_width``, unless it has a field ``shape``."""
+    """A student trained on unlabelled text beside the un-tuned teacher. Its tensors are those of
+    the student's model by name, and those of its aux after ``aux.``. A plan builds the student too,
+    for counting its time and memory. If the encoder of the row's student is taken from them,
+    override ``encoder_width``, unless it has a field ``shape``."""
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         return ()
@@ -323,10 +343,11 @@ class PretrainingStage(Artefact):
         return (BASE, CORPUS, *self.requires(teacher))
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        student, teacher = self.build(given.setup), self.teacher(given.setup)
-        given.train(
-            student, self.stages(given.setup), given.teacher(BASE) if teacher is None else teacher
-        )
+        student = self.build(given.setup)
+        teacher = self.teacher(given.setup)
+        if teacher is None:
+            teacher = given.teacher(BASE)
+        given.train(student, self.stages(given.setup), teacher)
         return pretrained_tensors(student)
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -339,10 +360,11 @@ class PretrainingStage(Artefact):
 
 @dataclass(frozen=True)
 class TruncatedShape(Artefact):
-    """What the artefacts share that begin as the un-tuned teacher truncated to this shape, and then go through :meth:`stages`; named
-    first among the bases. Tensors: those of a ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to
-    the teacher's width. Where the teacher is not of :data:`methods.core.families.LAYERED` or the
-    shape does not fit into it, they begin at random."""
+    """The parts that the artefacts share that begin as the un-tuned teacher truncated to this
+    shape, and then go through :meth:`stages`; named first among the bases. Tensors: those of a
+    ``BertModel`` without pooler by name, and ``projection.weight``, ``projection.bias`` to the
+    teacher's width. Where the teacher is not of :data:`methods.core.families.LAYERED` or the shape
+    does not fit into it, they begin at random."""
 
     shape: Shape
 
@@ -387,7 +409,8 @@ class TruncatedShape(Artefact):
 
 @dataclass(frozen=True)
 class TruncatedTeacher(TruncatedShape):
-    """The un-tuned teacher truncated to its shape: where the general start begins before it is trained."""
+    """The un-tuned teacher truncated to its shape: where the general start begins before it is
+    trained."""
 
     name: ClassVar[str] = "cut_teacher"
     words: ClassVar[str] = "truncated teacher"  # type: ignore[misc]
@@ -404,9 +427,9 @@ def blank_encoder(shape: Shape, teacher: PretrainedConfig) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class GivenEncoder(Artefact):
-    """Encoder weights that somebody else made: a hub name or a folder with safetensors; of a deeper one the lowest layers.
-    Tensors as of :class:`GeneralDistillation`, with the pooler and a projection (``fit_dense``, as TinyBERT's have it) where
-    the checkpoint has them."""
+    """Encoder weights that somebody else made: a hub name or a folder with safetensors; of a deeper
+    one the lowest layers. Tensors as of :class:`GeneralDistillation`, with the pooler and a
+    projection (``fit_dense``, as TinyBERT's have it) where the checkpoint has them."""
 
     path: str
     shape: Shape
@@ -432,8 +455,9 @@ STARTS = ("bert", "distilbert")
 
 
 def given_tensors(folder: Path, layers: int) -> dict[str, Tensor]:
-    """The embeddings and lowest layers of a BERT or DistilBERT, as of a BERT; its pooler and TinyBERT's ``fit_dense``, as the
-    projection, if it has them. A DistilBERT has no segments: their embeddings are 0 here."""
+    """The embeddings and lowest layers of a BERT or DistilBERT, as of a BERT; its pooler and
+    TinyBERT's ``fit_dense``, as the projection, if it has them. A DistilBERT has no segments: their
+    embeddings are 0 here."""
     weights, config = lowest_layers(folder, layers)
     if config.model_type == "distilbert":
         for ours, theirs in {"encoder.layer": "transformer.layer", **DISTILBERT_NAMES}.items():
@@ -449,10 +473,12 @@ def given_tensors(folder: Path, layers: int) -> dict[str, Tensor]:
 
 
 def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], PretrainedConfig]:
-    """A checkpoint's embeddings and this many of its layers, by the names of its own encoder, with a pooler if it has one."""
+    """A checkpoint's embeddings and this many of its layers, by the names of its own encoder, with
+    a pooler if it has one."""
     with safe_open(folder / "model.safetensors", framework="pt") as file:
         names = list(file.keys())
-    config, options = AutoConfig.from_pretrained(folder), {}
+    config = AutoConfig.from_pretrained(folder)
+    options: dict[str, bool] = {}
     if config.model_type != "distilbert":  # a pooler that the file lacks would be drawn
         options["add_pooling_layer"] = any(name.endswith("pooler.dense.weight") for name in names)
     # read through transformers, which knows the older names of LayerNorm's weights
@@ -463,14 +489,17 @@ def lowest_layers(folder: Path, layers: int) -> tuple[dict[str, Tensor], Pretrai
         )
     state = model.state_dict()
     above = [f".layer.{number}." for number in range(layers, config.num_hidden_layers)]
-    kept = [name for name in state if not any(part in name for part in above)]
+    kept: list[str] = []
+    for name in state:
+        if not any(part in name for part in above):
+            kept.append(name)
     return {name: state[name].detach().contiguous() for name in kept}, config
 
 
 @dataclass(frozen=True)
 class TeacherWeights(Artefact):
-    """The teacher's own weights, by name as in its classifier's state dict: ``tuned`` on the task, with its head, or as the
-    checkpoint came, without a head."""
+    """The teacher's own weights, by name as in its classifier's state dict: ``tuned`` on the task,
+    with its head, or as the checkpoint came, without a head."""
 
     tuned: bool
     is_kept: ClassVar[bool] = False
@@ -502,7 +531,8 @@ class TeacherWeights(Artefact):
 
 
 def why_random(teacher: PretrainedConfig) -> str:
-    """Why a :class:`TruncatedShape` begins with random weights beside this teacher, as a clause; "" where its family is no reason."""
+    """Why a :class:`TruncatedShape` begins with random weights beside this teacher, as a clause; ""
+    where its family is no reason."""
     kind = teacher.model_type
     return (
         ""
@@ -512,8 +542,9 @@ def why_random(teacher: PretrainedConfig) -> str:
 
 
 def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Module:
-    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU; a note says why not, where it is
-    not filled. Returns the un-tuned teacher, unchanged, on the CPU."""
+    """Fill a classifier's encoder and the way back to the teacher's width in place, on the CPU; a
+    note says why not, where it is not filled. Returns the un-tuned teacher, unchanged, on the
+    CPU."""
     teacher: Any = given.teacher(BASE)
     if why := why_random(given.setup.teacher):
         given.note(f"random weights: {why}")
@@ -531,13 +562,15 @@ def fill_from_teacher(given: Given, model: Any, projection: nn.Linear) -> nn.Mod
 
 @dataclass(frozen=True)
 class GeneralDistillation(TruncatedShape, PretrainingStage):
-    """The truncated teacher after it has imitated the un-tuned one's hidden states on unlabelled text: embedding and every layer,
-    through one learned projection, against the nearest teacher layers (TinyBERT's hidden loss, the part of its general stage that
-    needs no attention of equal head count)."""
+    """The truncated teacher after it has imitated the un-tuned one's hidden states on unlabelled
+    text: embedding and every layer, through one learned projection, against the nearest teacher
+    layers (TinyBERT's hidden loss, the part of its general stage that needs no attention of equal
+    head count)."""
 
     name: ClassVar[str] = "general_start"
     paper: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-4}
-    """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin et al. 2019, A.2)."""
+    """The rate of TinyBERT's general distillation, which takes that of BERT's pre-training (Devlin
+    et al. 2019, A.2)."""
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         layer_map = nearest_layers(self.shape.layers, setup.teacher.num_hidden_layers)

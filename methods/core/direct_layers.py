@@ -1,7 +1,8 @@
 """Layers of BERT that run without their modules: the same formulas, in fewer and larger operations.
 
-A step of a small student on a GPU waits for Python and the driver, which start one kernel after another. Here queries, keys and values
-of a layer are one product and one gather, forwards and backwards, and nothing is called but torch's functions.
+A step of a small student on a GPU waits for Python and the driver, which start one kernel after
+another. Here queries, keys and values of a layer are one product and one gather, forwards and
+backwards, and nothing is called but torch's functions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ PLAIN = ("torch.nn.modules.", "transformers.")
 
 
 def is_plain(layer: nn.Module) -> bool:
-    """Whether a layer is one of BERT's, as transformers makes it, and nobody observes a part of it."""
+    """Whether a layer is one of BERT's, as transformers makes it, and nobody observes a part of
+    it."""
     return type(layer) in LIKE_BERT and all(
         type(part).__module__.startswith(PLAIN)
         and not part._forward_hooks
@@ -34,30 +36,40 @@ def is_plain(layer: nn.Module) -> bool:
 
 
 class DirectLayer:
-    """A plain layer, for batches in one chunk. The weights of queries, keys and values are put together when this is made: for one pass,
-    with their gradients, or for as long as they do not change."""
+    """A plain layer, for batches in one chunk. The weights of queries, keys and values are put
+    together when this is made: for one pass, with their gradients, or for as long as they do not
+    change."""
 
     def __init__(self, layer: Any) -> None:
-        own, mixing = layer.attention.self, layer.attention.output
-        self.heads, self.head_width = own.num_attention_heads, own.attention_head_size
+        own = layer.attention.self
+        mixing = layer.attention.output
+        self.heads = own.num_attention_heads
+        self.head_width = own.attention_head_size
+        # queries, keys and values are one product
         three = (own.query, own.key, own.value)
         self.project = partial(
             nn.functional.linear,
             weight=torch.cat([p.weight for p in three]),
             bias=torch.cat([p.bias for p in three]),
         )
-        self.mix, self.widen, self.narrow = map(
-            _linear, (mixing.dense, layer.intermediate.dense, layer.output.dense)
-        )
-        self.norm_mixed, self.norm = _norm(mixing.LayerNorm), _norm(layer.output.LayerNorm)
+        self.mix = _linear(mixing.dense)
+        self.widen = _linear(layer.intermediate.dense)
+        self.narrow = _linear(layer.output.dense)
+        self.norm_mixed = _norm(mixing.LayerNorm)
+        self.norm = _norm(layer.output.LayerNorm)
         self.activation = layer.intermediate.intermediate_act_fn
-        self.drop_mixed, self.drop = _dropout(mixing.dropout), _dropout(layer.output.dropout)
+        self.drop_mixed = _dropout(mixing.dropout)
+        self.drop = _dropout(layer.output.dropout)
         self.weights_dropped = own.dropout.p if own.dropout.training else 0.0
 
     def __call__(self, x_1TW: Tensor, trace: AttentionTrace) -> Tensor:
         """[1, T, W] -> [1, T, W]; the trace gets the scores and vectors that it asks for."""
-        x_TW, layout, scale = x_1TW[0], trace.layout, self.head_width**-0.5
+        x_TW = x_1TW[0]
+        layout = trace.layout
         (chunk,) = layout.chunks
+
+        # attention
+        scale = self.head_width**-0.5
         qkv_TX = self.project(x_TW)
         if trace.keeps_vectors:
             trace.vectors = qkv_TX.chunk(3, 1)
@@ -72,10 +84,12 @@ class DirectLayer:
             q_nHLD, k_nHLD, v_nHLD, keys, self.weights_dropped, scale=scale
         )
         mixed_NW = mixed_nHLD.transpose(1, 2).flatten(2).flatten(0, 1)
-        x_TW = self.norm_mixed(
-            self.drop_mixed(self.mix(mixed_NW.index_select(0, layout.scatter_T))) + x_TW
-        )
-        return self.norm(self.drop(self.narrow(self.activation(self.widen(x_TW)))) + x_TW)[None]
+        mixed_TW = self.mix(mixed_NW.index_select(0, layout.scatter_T))
+        x_TW = self.norm_mixed(self.drop_mixed(mixed_TW) + x_TW)
+
+        # feed-forward
+        given_TW = self.narrow(self.activation(self.widen(x_TW)))
+        return self.norm(self.drop(given_TW) + x_TW)[None]
 
 
 def _linear(layer: nn.Linear) -> partial[Tensor]:

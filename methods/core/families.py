@@ -1,8 +1,9 @@
 """The encoder families of transformers that can run packed: how each embeds and answers.
 
-A family is known by the ``model_type`` of its configuration; of a class that is not transformers' own, by its
-``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or as a :class:`methods.core.models.PackedModel`, with a
-forward pass of its own; any other runs padded, and gives logits and hidden states alone.
+A family is known by the ``model_type`` of its configuration; of a class that is not transformers'
+own, by its ``base_model_prefix``. Another architecture joins by an entry in FAMILIES, or as a
+:class:`methods.core.models.PackedModel`, with a forward pass of its own; any other runs padded, and
+gives logits and hidden states alone.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ class AttentionNames:
 
 @dataclass(frozen=True)
 class Family:
-    """What differs between encoders that are otherwise walked alike."""
+    """The differences between encoders that are otherwise walked alike."""
 
     layers: Callable[[Any], Sequence[nn.Module]]
     """the body's encoder layers, in order; each passes keyword arguments on to its attention"""
     embed: Callable[[Any, Batch], Tensor]  # body and batch -> [T, W]
     pool: Callable[[Any, Layout, Tensor], Tensor]
-    """classifier, layout and the [T, W] states of the last layer -> what the classification layer reads of each sequence"""
+    """classifier, layout and the [T, W] states of the last layer -> what the classification layer
+    reads of each sequence"""
     attended: Callable[[Any], int] = lambda config: config.hidden_size
     """configuration -> width of all heads' queries together"""
     embedding: Callable[[Any], Sequence[nn.Module]] = lambda body: [body.embeddings]
@@ -54,8 +56,9 @@ class Family:
     )
     """body, embedded tokens and layout -> what a layer is told besides: computed once a pass"""
     run_layer: Callable[..., Tensor] | None = None
-    """layer, [1, T, W] states, its :class:`AttentionTrace` and options -> [1, T, W], where transformers' own layer computes its attention
-    itself and does not ask the ``AttentionInterface``"""
+    """layer, [1, T, W] states, its :class:`AttentionTrace` and options -> [1, T, W], where
+    transformers' own layer computes its attention itself and does not ask the
+    ``AttentionInterface``"""
     attention: AttentionNames | None = None
     """of a family whose layers students are made of; None: its layers are not described so"""
     context: Callable[..., Tensor] = lambda layer, x_1TW, trace: layer.attention.self(
@@ -104,9 +107,12 @@ def _behind_padding(body: Any, layout: Layout) -> Tensor:
 
 
 def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
-    """Each token with its neighbours; beyond both ends of a sequence there are zeros, not other sequences' tokens."""
-    own, layout = body.embeddings, batch.layout
+    """Each token with its neighbours; beyond both ends of a sequence there are zeros, not other
+    sequences' tokens."""
+    own = body.embeddings
+    layout = batch.layout
     word_TE = own.word_embeddings(batch.token_ids)
+    # each token's neighbours, side by side with it
     if own.trigram_input:
         zero_1E = word_TE.new_zeros(1, word_TE.size(1))
         length_T = layout.lengths_B.repeat_interleave(layout.lengths_B, output_size=layout.total)
@@ -117,6 +123,7 @@ def _embed_mobilebert(body: Any, batch: Batch) -> Tensor:
         word_TE = torch.cat([after_TE, word_TE, before_TE], 1)
     if own.trigram_input or own.embedding_size != own.hidden_size:
         word_TE = own.embedding_transformation(word_TE)
+    # its LayerNorm may be one that scales and shifts alone
     summed_TW = (
         word_TE
         + own.position_embeddings(layout.positions_T)
@@ -144,7 +151,8 @@ def _alone(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
 
 
 def _rotations(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[str, Any]]:
-    """Rotary positions of ModernBERT: layers with a window turn by other angles than those that see all tokens."""
+    """Rotary positions of ModernBERT: layers with a window turn by other angles than those that see
+    all tokens."""
     positions_1T = layout.positions_T[None]
     of_kind = {
         kind: body.rotary_emb(x_TW[None], positions_1T, kind)
@@ -166,7 +174,8 @@ def _pool_modernbert(model: Any, layout: Layout, x_TW: Tensor) -> Tensor:
 
 
 def _bias_of_mpnet(body: Any, x_TW: Tensor, layout: Layout) -> Callable[[Any], dict[str, Any]]:
-    """What MPNet adds to scores by the distance of two tokens, the same in all layers: of the longest sequence, whose corner others read."""
+    """The bias that MPNet adds to scores by the distance of two tokens, the same in all layers: of
+    the longest sequence, whose corner others read."""
     bias_1HLL = body.encoder.compute_position_bias(x_TW.new_empty(1, max(layout.lengths), 0))
     return lambda layer: {"position_bias": bias_1HLL}
 
@@ -210,8 +219,8 @@ def _run_mpnet(layer: Any, x_1TW: Tensor, trace: AttentionTrace, position_bias: 
 
 
 SHARED_BIAS = "relative_attention_bias.weight"
-"""What MPNet's encoder calls the bias of relative positions, [buckets, H], that all of its layers
-share."""
+"""The name in MPNet's encoder of the bias of relative positions, [buckets, H], that all of its
+layers share."""
 AS_BERT = AttentionNames(
     "attention.self",
     ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -299,7 +308,8 @@ SEGMENTED = ("bert", "mobilebert", "electra")
 """Families that are told of the first and the second text of a pair by another row of an embedding;
 others are told of one kind of segment, or of none."""
 SAME_LAYERS = {"camembert": "roberta", "xlm-roberta": "roberta"}
-"""Other model types of transformers -> the family whose layers they have. Their prefix does not say it: BigBird's is ``bert`` too."""
+"""Other model types of transformers -> the family whose layers they have. Their prefix does not say
+it: BigBird's is ``bert`` too."""
 
 
 def family_name(model: Any) -> str:

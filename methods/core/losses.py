@@ -1,13 +1,14 @@
 """Loss functions, pure; each says its reduction in its name or its docstring.
 
-Shape legend: see ``methods/core/packed.py``. Reductions differ between papers by factors of C, L or W; a weight
-tuned with one is wrong for another, so none is implied.
+Shape legend: see ``methods/core/packed.py``. Reductions differ between papers by factors of C, L or
+W; a weight tuned with one is wrong for another, so none is implied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,25 +18,29 @@ from methods.core.packed import Chunk, Layout
 
 
 def hard(logits_BC: Tensor, labels_B: Tensor | None, weights_B: Tensor | None = None) -> Tensor:
-    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error. Of spans, [2 B, L] with [B, 2] places, it is
-    half of what first tokens and last tokens give: BERT's loss.
+    """Mean over B of the cross-entropy with the labels; for C = 1 the mean squared error. Of spans,
+    [2 B, L] with [B, 2] places, it is half of what first tokens and last tokens give: BERT's loss.
 
     Args:
-        weights_B: of each example's cross-entropy before the mean over B, so that parts of a batch add up to the whole; None
-            where all weigh the same.
+        weights_B: of each example's cross-entropy before the mean over B, so that parts of a batch
+            add up to the whole; None where all weigh the same.
     """
     if labels_B is None:
         raise ValueError("a loss on labels met text without labels")
+    # one output is a regression
     if logits_BC.size(1) == 1:
         return F.mse_loss(logits_BC[:, 0].float(), labels_B.float())
     if weights_B is None:
         return F.cross_entropy(logits_BC.float(), labels_B.flatten())
+    # the weights do not sum to B: the mean is over examples, not over weights
     each_B = F.cross_entropy(logits_BC.float(), labels_B, reduction="none")
     return (weights_B * each_B).mean()
 
 
 def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
-    """T^2 * mean over B of KL(teacher || student), both softened by T (Hinton et al. 2015, section 2); C = 1: the mean squared error."""
+    """T^2 * mean over B of KL(teacher || student), both softened by T (Hinton et al. 2015, section
+    2); C = 1: the mean squared error."""
+    # a single number has no distribution; so in every loss below
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), teacher_BC.float())
     student = F.log_softmax(student_BC.float() / temperature, -1)
@@ -44,12 +49,14 @@ def soft_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float
 
 
 def soft_kl_elementmean(student_BC: Tensor, teacher_BC: Tensor, temperature: float) -> Tensor:
-    """T^2 * KL(teacher || student), mean over B*C: what PKD's code computes, C times smaller than the batchmean."""
+    """T^2 * KL(teacher || student), mean over B*C: what PKD's code computes, C times smaller than
+    the batchmean."""
     return soft_kl_batchmean(student_BC, teacher_BC, temperature) / student_BC.size(1)
 
 
 def symmetric_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
-    """Mean over B of (KL(p || q) + KL(q || p)) / 2 (MoEBERT, equation 7); C = 1: the mean squared error."""
+    """Mean over B of (KL(p || q) + KL(q || p)) / 2 (MoEBERT, equation 7); C = 1: the mean squared
+    error."""
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), teacher_BC.float())
     student, teacher = (F.log_softmax(x.float(), -1) for x in (student_BC, teacher_BC))
@@ -59,8 +66,8 @@ def symmetric_kl_batchmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
 def soft_cross_entropy_elementmean(
     student_BC: Tensor, teacher_BC: Tensor, temperature: float
 ) -> Tensor:
-    """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the code's mean). C = 1: the mean squared
-    error, as the paper's numbers used."""
+    """-p_teacher * log p_student, mean over B*C: TinyBERT's prediction loss (equation 10; the
+    code's mean). C = 1: the mean squared error, as the paper's numbers used."""
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), teacher_BC.float())
     teacher = F.softmax(teacher_BC.float() / temperature, -1)
@@ -70,39 +77,46 @@ def soft_cross_entropy_elementmean(
 def soft_cross_entropy_batchmean(
     student_BC: Tensor, teacher_BC: Tensor, temperature: float = 1.0
 ) -> Tensor:
-    """-p_teacher * log p_student, summed over C, mean over B (Turc et al. 2019); C = 1: the mean squared error."""
+    """-p_teacher * log p_student, summed over C, mean over B (Turc et al. 2019); C = 1: the mean
+    squared error."""
     return soft_cross_entropy_elementmean(student_BC, teacher_BC, temperature) * student_BC.size(1)
 
 
 def target_cross_entropy_batchmean(student_BC: Tensor, target_BC: Tensor) -> Tensor:
-    """-target * log p_student, summed over C, mean over B, of given probabilities (MT-DNN-KD, section 3); C = 1: the mean squared error."""
+    """-target * log p_student, summed over C, mean over B, of given probabilities (MT-DNN-KD,
+    section 3); C = 1: the mean squared error."""
     if student_BC.size(1) == 1:
         return F.mse_loss(student_BC.float(), target_BC.float())
     return -(target_BC.float() * F.log_softmax(student_BC.float(), -1)).sum(-1).mean()
 
 
 def smoothed_tokenmean(logits_NV: Tensor, words_N: Tensor, smoothing: float) -> Tensor:
-    """Cross-entropy with the words to write, of which ``smoothing`` is spread evenly over all V words, mean over N places."""
+    """Cross-entropy with the words to write, of which ``smoothing`` is spread evenly over all V
+    words, mean over N places."""
     return F.cross_entropy(logits_NV.float(), words_N, label_smoothing=smoothing)
 
 
 def top_kl_tokenmean(
     logits_NV: Tensor, top_Nk: Tensor, words_Nk: Tensor, temperature: float
 ) -> Tensor:
-    """KL(teacher || student) over the teacher's k best words, mean over N places (C-MLM, equation 8), less the teacher's entropy, which has
-    no gradient. The teacher's k logits, softened by T, sum to 1 over these words; the student's are not softened, over all V."""
+    """KL(teacher || student) over the teacher's k best words, mean over N places (C-MLM, equation
+    8), less the teacher's entropy, which has no gradient. The teacher's k logits, softened by T,
+    sum to 1 over these words; the student's are not softened, over all V."""
     teacher_Nk = F.log_softmax(top_Nk.float() / temperature, -1)
+    # over all words first, then those k: they need not sum to 1
     student_Nk = F.log_softmax(logits_NV.float(), -1).gather(1, words_Nk)
     return (teacher_Nk.exp() * (teacher_Nk - student_Nk)).sum(-1).mean()
 
 
 def logits_mse_elementmean(student_BC: Tensor, teacher_BC: Tensor) -> Tensor:
-    """Squared difference of the logits before the softmax, mean over B*C (Tang et al. 2019, equation 6)."""
+    """Squared difference of the logits before the softmax, mean over B*C (Tang et al. 2019,
+    equation 6)."""
     return F.mse_loss(student_BC.float(), teacher_BC.float())
 
 
 def hidden_mse_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
-    """Mean over tokens and width (TinyBERT equations 8 and 9; with the code's [PAD] rows where a stage fills sequences)."""
+    """Mean over tokens and width (TinyBERT equations 8 and 9; with the code's [PAD] rows where a
+    stage fills sequences)."""
     return F.mse_loss(student_TW.float(), teacher_TW.float())
 
 
@@ -112,17 +126,19 @@ def hidden_cosine_tokenmean(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 
 
 def patience_mse_elementmean(student_BKW: Tensor, teacher_BKW: Tensor, normalise: bool) -> Tensor:
-    """Squared difference of [CLS] states, mean over B, K layers and W (PKD, equation 7). The paper writes a sum over W; its code
-    takes the mean, so a weight means W times less there."""
-    ours, theirs = student_BKW.float(), teacher_BKW.float()
+    """Squared difference of [CLS] states, mean over B, K layers and W (PKD, equation 7). The paper
+    writes a sum over W; its code takes the mean, so a weight means W times less there."""
+    ours = student_BKW.float()
+    theirs = teacher_BKW.float()
     if normalise:
-        ours, theirs = F.normalize(ours, dim=-1), F.normalize(theirs, dim=-1)
+        ours = F.normalize(ours, dim=-1)
+        theirs = F.normalize(theirs, dim=-1)
     return F.mse_loss(ours, theirs)
 
 
 def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
-    """Squared difference of the states after LayerNorm without parameters, mean over tokens and W: MobileBERT equation 1, with the
-    normalisation of its code on both sides."""
+    """Squared difference of the states after LayerNorm without parameters, mean over tokens and W:
+    MobileBERT equation 1, with the normalisation of its code on both sides."""
     width = (student_TW.size(-1),)
     return F.mse_loss(
         F.layer_norm(student_TW.float(), width), F.layer_norm(teacher_TW.float(), width)
@@ -132,9 +148,10 @@ def feature_map_transfer(student_TW: Tensor, teacher_TW: Tensor) -> Tensor:
 def attention_transfer_rowmean(
     student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
 ) -> Tensor:
-    """KL(teacher || student) of attention distributions, mean over heads and queries (MobileBERT, equation 2). Both are scores before
-    the softmax, [n, H, L, L] for each of ``layout.chunks``. The authors' code minimises the cross-entropy, which differs by a
-    constant. Of sequences that a stage fills with [PAD], [PAD] is no key, but a query."""
+    """KL(teacher || student) of attention distributions, mean over heads and queries (MobileBERT,
+    equation 2). Both are scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. The
+    authors' code minimises the cross-entropy, which differs by a constant. Of sequences that a
+    stage fills with [PAD], [PAD] is no key, but a query."""
     rows = _scores_kl(student, teacher, layout)
     return torch.stack([row.sum() for row in rows]).sum() / (student[0].size(1) * layout.total)
 
@@ -142,8 +159,9 @@ def attention_transfer_rowmean(
 def attention_kl_sequencemean(
     student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
 ) -> Tensor:
-    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence, then over B:
-    MiniLM, equation 3. Scores before the softmax, and [PAD], as in :func:`attention_transfer_rowmean`."""
+    """KL(teacher || student) of attention distributions, mean over heads and queries of a sequence,
+    then over B: MiniLM, equation 3. Scores before the softmax, and [PAD], as in
+    :func:`attention_transfer_rowmean`."""
     return _sequence_mean(_scores_kl(student, teacher, layout), layout)
 
 
@@ -158,12 +176,15 @@ def _scores_kl(
 
 
 def relation_kl(student_TX: Tensor, teacher_TX: Tensor, heads: int, layout: Layout) -> Tensor:
-    """KL(teacher || student) of softmax(X X^T / sqrt(D)) by relation head (MiniLMv2, equations 4 to 6). X are queries,
-    keys or values, all heads side by side and cut into ``heads`` of width D on each side; mean over heads and tokens of
-    a sequence, then over B. [PAD] as in :func:`attention_transfer_rowmean`."""
+    """KL(teacher || student) of softmax(X X^T / sqrt(D)) by relation head (MiniLMv2, equations 4 to
+    6). X are queries, keys or values, all heads side by side and cut into ``heads`` of width D on
+    each side; mean over heads and tokens of a sequence, then over B. [PAD] as in
+    :func:`attention_transfer_rowmean`."""
     rows = []
     for chunk in layout.chunks:
-        shape, places = (len(chunk.sequences), chunk.longest), layout.gather_N[chunk.places]
+        shape = (len(chunk.sequences), chunk.longest)
+        places = layout.gather_N[chunk.places]
+        # [n, L, X] in the places of the chunk
         both = (x_TX[places].float().unflatten(0, shape) for x_TX in (student_TX, teacher_TX))
         # [n, heads, L, D]
         ours, theirs = (x_nLX.unflatten(2, (heads, -1)).transpose(1, 2) for x_nLX in both)
@@ -185,8 +206,10 @@ def _row_kl(
     chunk: Chunk,
     scores: Callable[[Tensor], Tensor] = lambda given: given,
 ) -> Tensor:
-    """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place holds no token. ``scores`` makes
-    [n, H, L, L] scores before the softmax of some sequences of either side."""
+    """[n, H, L] KL(teacher || student) of each query's distribution over the keys; 0 where a place
+    holds no token. ``scores`` makes [n, H, L, L] scores before the softmax of some sequences of
+    either side."""
+    # some sequences at a time, whose scores fit into the cache
     at_once = max(1, PLACES_AT_ONCE // (student.size(1) * chunk.longest**2))
     parts = zip(
         student.split(at_once), teacher.split(at_once), chunk.keys_nL.split(at_once), strict=True
@@ -194,6 +217,7 @@ def _row_kl(
     kl_nHL = torch.cat(
         [_divergence(scores(a), scores(b), None if chunk.full else keys) for a, b, keys in parts]
     )
+    # a place without a token is no query
     return kl_nHL if chunk.full else kl_nHL.masked_fill(~chunk.mask_nL[:, None, :], 0.0)
 
 
@@ -208,29 +232,35 @@ def _divergence(student_nHLL: Tensor, teacher_nHLL: Tensor, keys_nL: Tensor | No
 
 
 def _sequence_mean(rows: Sequence[Tensor], layout: Layout) -> Tensor:
-    """Of [n, H, L] for each chunk: mean over heads and queries of each sequence, then over sequences."""
+    """A scalar of [n, H, L] for each chunk: mean over heads and queries of each sequence, then over
+    sequences."""
     pairs = zip(layout.chunks, rows, strict=True)
     parts = [(row.mean(1).sum(-1) / chunk.mask_nL.sum(-1)).sum() for chunk, row in pairs]
     return torch.stack(parts).sum() / len(layout.lengths)
 
 
 def _same_heads(student: Sequence[Tensor], teacher: Sequence[Tensor]) -> None:
-    ours, theirs = student[0].size(1), teacher[0].size(1)
+    ours = student[0].size(1)
+    theirs = teacher[0].size(1)
     if ours != theirs:
-        wrong = f"attention distillation needs equal numbers of heads; the student has {ours}, the teacher {theirs}"
-        raise ValueError(f"{wrong}: choose heads={theirs} or drop the attention term")
+        raise ValueError(
+            f"attention distillation needs equal numbers of heads; the student has {ours}, the "
+            f"teacher {theirs}: choose heads={theirs} or drop the attention term"
+        )
 
 
 def scores_mse_realmean(
     student: Sequence[Tensor], teacher: Sequence[Tensor], layout: Layout
 ) -> Tensor:
-    """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of tokens (TinyBERT, equation 7).
-    Both are [n, H, L, L] for each of ``layout.chunks``; where a chunk pads, nothing is added and nothing counted. In a stage with
-    ``padding`` it computes what the authors' code does: the columns of [PAD] keys count as 0, the rows of [PAD] queries count, and
-    the divisor is B*H*L*L."""
+    """Squared difference of pre-softmax attention scores, mean over heads and (query, key) pairs of
+    tokens (TinyBERT, equation 7). Both are [n, H, L, L] for each of ``layout.chunks``; where a
+    chunk pads, nothing is added and nothing counted. In a stage with ``padding`` it computes what
+    the authors' code does: the columns of [PAD] keys count as 0, the rows of [PAD] queries count,
+    and the divisor is B*H*L*L."""
     _same_heads(student, teacher)
     parts = []
     for chunk, student_nHLL, teacher_nHLL in zip(layout.chunks, student, teacher, strict=True):
+        # pairs of a token and a key that it may attend to
         real_n1LL = (chunk.mask_nL[:, :, None] & chunk.keys_nL[:, None, :])[:, None]
         squared = (student_nHLL.float() - teacher_nHLL.float()).square()
         parts.append(squared.masked_fill(~real_n1LL, 0.0).sum())
@@ -251,27 +281,32 @@ DISTANCES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "normalised_mse": _normalised_mse,
     "kl": partial(soft_kl_batchmean, temperature=1.0),
 }
-"""Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W after scaling each row to length 1;
-``kl`` takes softmax over W on both sides; ``cosine`` is 1 - cos."""
+"""Distance of two [B, W] features, mean over B: ``mse`` also over W; ``normalised_mse`` sums W
+after scaling each row to length 1; ``kl`` takes softmax over W on both sides; ``cosine`` is 1 -
+cos."""
 
 
 def pooled_alignment(pairs: Iterable[tuple[Tensor, Tensor]], distance: str = "mse") -> Tensor:
-    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides' distance (:data:`DISTANCES`), mean over B.
-    Of every feature the student's and the teacher's, [B, W] each."""
+    """MicroBERT's FAL: sum over the features (cls, mean, max over tokens) of the two sides'
+    distance (:data:`DISTANCES`), mean over B. Of every feature the student's and the teacher's, [B,
+    W] each."""
     compare = DISTANCES[distance]
-    return sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)  # type: ignore[return-value]
+    total: Any = sum(compare(ours_BW.float(), theirs_BW.float()) for ours_BW, theirs_BW in pairs)
+    return total  # type: ignore[no-any-return]
 
 
 def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:
-    """What the discriminator minimises, from its logits on teacher (real) and student (fake) outputs:
-    -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1); ``least_squares``: Mao et al. 2017."""
+    """The loss that the discriminator minimises, from its logits on teacher (real) and student
+    (fake) outputs: -E[log D(o_T)] - E[log(1 - D(o_S))] (Goodfellow et al. 2014, equation 1);
+    ``least_squares``: Mao et al. 2017."""
     if kind == "least_squares":
         return (real_B - 1).square().mean() + fake_B.square().mean()
     return F.softplus(-real_B).mean() + F.softplus(fake_B).mean()
 
 
 def adversarial_loss(fake_B: Tensor, kind: str) -> Tensor:
-    """What the student minimises to look like the teacher: -E[log D(o_S)], or E[log(1 - D(o_S))] if saturating."""
+    """The loss that the student minimises to look like the teacher: -E[log D(o_S)], or E[log(1 -
+    D(o_S))] if saturating."""
     if kind == "least_squares":
         return (fake_B - 1).square().mean()
     if kind == "saturating":
@@ -280,7 +315,8 @@ def adversarial_loss(fake_B: Tensor, kind: str) -> Tensor:
 
 
 def load_balance(gates_NE: Tensor) -> Tensor:
-    """E * sum over experts of (mean probability) x (share of what is sent there), 1 where all have the same (Switch Transformers,
-    equation 4; MoEBERT's code). The shares have no gradient."""
+    """E * sum over experts of (mean probability) x (share of what is sent there), 1 where all have
+    the same (Switch Transformers, equation 4; MoEBERT's code). The shares have no gradient."""
+    # an argmax has no gradient, so experts are balanced by the probabilities alone
     shares_E = F.one_hot(gates_NE.argmax(-1), gates_NE.size(-1)).float().mean(0)
     return gates_NE.size(-1) * (gates_NE.float().softmax(-1).mean(0) * shares_E).sum()

@@ -1,4 +1,5 @@
-"""Masked-language modelling that methods share: the head, the teacher's head, and pre-training on masked tokens alone."""
+"""Masked-language modelling that methods share: the head, the teacher's head, and pre-training on
+masked tokens alone."""
 
 from __future__ import annotations
 
@@ -19,25 +20,30 @@ from methods.core.taps import NOTHING, hidden
 
 
 class MaskedLanguageHead(RoutedModule):
-    """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as output matrix. The matrix is not
-    a parameter of the head: it belongs to whoever embeds. Where the states are wider than the embeddings, a matrix of the head's
-    own makes up the difference (MobileBERT's code). They cannot be narrower. Masked tokens alone go through it."""
+    """BERT's head over the vocabulary: a layer with gelu and LayerNorm, then the word embeddings as
+    output matrix. The matrix is not a parameter of the head: it belongs to whoever embeds. Where
+    the states are wider than the embeddings, a matrix of the head's own makes up the difference
+    (MobileBERT's code). They cannot be narrower. Masked tokens alone go through it."""
 
     def __init__(self, words_VE: Tensor, width: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         vocabulary, embedded = words_VE.shape
         width = width or embedded
+
+        # a layer with gelu and LayerNorm, as BERT initialises it
         self.dense = nn.Linear(width, width)
         self.LayerNorm = nn.LayerNorm(width, eps=eps)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.dense.weight, std=0.02)
         nn.init.zeros_(self.dense.bias)
+        # what the output matrix has besides the word embeddings
         wider = (
             torch.empty(vocabulary, width - embedded).normal_(std=0.02)
             if width > embedded
             else None
         )
         self.rest = None if wider is None else nn.Parameter(wider)
+        # of all tokens those that are masked go through it
         self.macs_per_token = round(Masking().share * vocabulary * width)
         self._words = [words_VE]  # in a list, so that torch does not register it a second time
 
@@ -60,7 +66,8 @@ class NoStudentModel(PackedModel):
 
 
 def masked_tokens(head: str, layer: int, weight: float = 1.0, of_teacher: bool = False) -> Term:
-    """Cross-entropy of the masked tokens, mean over them: ``aux[head]`` on the states after ``layer``."""
+    """Cross-entropy of the masked tokens, mean over them: ``aux[head]`` on the states after
+    ``layer``."""
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         states_TW = (teacher if of_teacher else student).hidden(layer)
@@ -77,22 +84,31 @@ def head_like(teacher: PretrainedConfig, words_VE: Tensor) -> MaskedLanguageHead
 
 @dataclass(frozen=True)
 class TeacherHead(PretrainingStage):
-    """The un-tuned teacher's masked-language head: its checkpoint's own, or trained on the corpus with the encoder fixed."""
+    """The un-tuned teacher's masked-language head: its checkpoint's own, or trained on the corpus
+    with the encoder fixed."""
 
     name: ClassVar = "masked_head"
+    # BERT's names, an older one of LayerNorm's too, and the last RoBERTa's and MPNet's
     in_checkpoint: ClassVar = {
-        f"aux.head.{name}": (
-            *(f"cls.predictions.{theirs}" for theirs in of_bert),
-            # RoBERTa's and MPNet's
-            f"lm_head.{name.replace('LayerNorm', 'layer_norm')}",
-        )
-        for name, of_bert in {
-            "dense.weight": ("transform.dense.weight",),
-            "dense.bias": ("transform.dense.bias",),
-            "LayerNorm.weight": ("transform.LayerNorm.weight", "transform.LayerNorm.gamma"),
-            "LayerNorm.bias": ("transform.LayerNorm.bias", "transform.LayerNorm.beta"),
-            "bias": ("bias",),
-        }.items()
+        "aux.head.dense.weight": (
+            "cls.predictions.transform.dense.weight",
+            "lm_head.dense.weight",
+        ),
+        "aux.head.dense.bias": (
+            "cls.predictions.transform.dense.bias",
+            "lm_head.dense.bias",
+        ),
+        "aux.head.LayerNorm.weight": (
+            "cls.predictions.transform.LayerNorm.weight",
+            "cls.predictions.transform.LayerNorm.gamma",
+            "lm_head.layer_norm.weight",
+        ),
+        "aux.head.LayerNorm.bias": (
+            "cls.predictions.transform.LayerNorm.bias",
+            "cls.predictions.transform.LayerNorm.beta",
+            "lm_head.layer_norm.bias",
+        ),
+        "aux.head.bias": ("cls.predictions.bias", "lm_head.bias"),
     }
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
@@ -130,7 +146,8 @@ class TeacherHead(PretrainingStage):
 
 @dataclass(frozen=True)
 class MaskedPretraining(PretrainingStage):
-    """A BERT of this shape pre-trained on masked tokens alone, from random weights; no teacher (Turc et al. 2019, section 3)."""
+    """A BERT of this shape pre-trained on masked tokens alone, from random weights; no teacher
+    (Turc et al. 2019, section 3)."""
 
     shape: Shape
     name: ClassVar = "masked_pretraining"

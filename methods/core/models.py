@@ -1,7 +1,9 @@
-"""What a model or a module of a method's own tells whoever runs it. Plain classes of transformers need nothing of this.
+"""Interfaces by which a model or a module of a method's own says how it is run. Plain classes of
+transformers need nothing of this.
 
-A model with a forward pass, a cost or statistics of its own is a :class:`PackedModel`; a module that sends tokens different
-ways is a :class:`RoutedModule`; a head that is told the task is a :class:`TaskHead`.
+A model with a forward pass, a cost or statistics of its own is a :class:`PackedModel`; a module
+that sends tokens different ways is a :class:`RoutedModule`; a head that is told the task is a
+:class:`TaskHead`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from methods.core.packed import POOLS, AttentionTrace, Batch, Layout, span_logit
 from methods.core.taps import LOGITS, Out, Tap, Taps, layers_of
 
 PADDED_KINDS = frozenset({"logits", "hidden", "pooled"})
-"""Kinds of taps that an encoder gives which transformers runs, padded; attention alone is not among them."""
+"""Kinds of taps that an encoder gives which transformers runs, padded; attention alone is not among
+them."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Multiply-accumulates of a forward pass: for each token, each squared length and each sequence."""
+    """Multiply-accumulates of a forward pass: for each token, each squared length and each
+    sequence."""
 
     per_token: float
     per_squared_length: float
@@ -43,42 +47,49 @@ class Cost:
         )
 
     def of_length(self, length: int) -> int:
-        """Of one sequence of ``length`` tokens, rounded: the cost of an average sequence can be a fraction."""
+        """The cost of one sequence of ``length`` tokens, rounded: the cost of an average sequence
+        can be a fraction."""
         return round(self.macs(length, length**2, 1))
 
 
 class PackedModel(nn.Module):
-    """A model that differs from its family in how it runs, costs or is observed; the defaults are those of the family. A mix-in, named
-    first: ``class Mine(PackedModel, BertForSequenceClassification)``. Saving and opening is the business of the other base."""
+    """A model that differs from its family in how it runs, costs or is observed; the defaults are
+    those of the family. A mix-in, named first: ``class Mine(PackedModel,
+    BertForSequenceClassification)``. Saving and opening is the business of the other base."""
 
     leaves_early: ClassVar[bool] = False
-    """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`, and a time measured with
-    random weights means nothing."""
+    """Whether sequences may leave it before its last layer. They then cost less than :meth:`cost`,
+    and a time measured with random weights means nothing."""
     reads_texts: ClassVar[bool] = False
-    """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the tokenizer's numbers."""
+    """Whether it reads texts by a vocabulary in its weights, by ``of_texts``, and not the
+    tokenizer's numbers."""
 
     rounds_values: ClassVar[bool] = False
-    """Whether it rounds what it computes: the last digits of another kernel may then become a step, and logits differ by more."""
+    """Whether it rounds what it computes: the last digits of another kernel may then become a step,
+    and logits differ by more."""
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        """One pass over a packed batch: what ``taps`` name and nothing else. Raises UndeclaredNeed: it has no such thing to read."""
+        """One pass over a packed batch: what ``taps`` name and nothing else. Raises UndeclaredNeed:
+        it has no such thing to read."""
         return run_layers(self, batch, taps)
 
     def cost(self) -> Cost:
-        """Of a forward pass as it is shipped."""
+        """The cost of a forward pass as it is shipped."""
         return closed_form(self)
 
     def training_cost(self) -> Cost:
-        """Of a forward pass while it trains, where that is another one: an upper bound."""
+        """The cost of a forward pass while it trains, where that is another one: an upper bound."""
         return self.cost()
 
     def observed(self) -> Mapping[str, Any]:
-        """What became of the sequences answered so far in evaluation mode: plain values for the record. An entry ``cost``, with
-        the names of :class:`Cost`, is that of an average sequence."""
+        """Statistics of the sequences answered so far in evaluation mode: plain values for the
+        record. An entry ``cost``, with the names of :class:`Cost`, is that of an average
+        sequence."""
         return {}
 
     def stored(self) -> Mapping[str, Tensor]:
-        """The tensors of a saved folder, if they are not the state dict (for example codes of few bits); empty otherwise."""
+        """The tensors of a saved folder, if they are not the state dict (for example codes of few
+        bits); empty otherwise."""
         return {}
 
     def of_texts(self, texts: Sequence[tuple[str, str | None]]) -> Tensor:
@@ -87,7 +98,8 @@ class PackedModel(nn.Module):
 
 
 class Around(PackedModel):
-    """A model that is another one in a way of its own: its configuration and its cost are those of ``whole``."""
+    """A model that is another one in a way of its own: its configuration and its cost are those of
+    ``whole``."""
 
     def __init__(self, whole: Any) -> None:
         super().__init__()
@@ -102,7 +114,8 @@ class Around(PackedModel):
 
 
 class FrozenTeacher(Around):
-    """A frozen teacher that answers in a faster way, and as any model where it trains or its dropout is asked for."""
+    """A frozen teacher that answers in a faster way, and as any model where it trains or its
+    dropout is asked for."""
 
     def __init__(self, teacher: nn.Module, faster: Callable[[Batch, Taps], Out]) -> None:
         super().__init__(teacher.eval())
@@ -115,11 +128,12 @@ class FrozenTeacher(Around):
 
 
 def direct(teacher: Any) -> nn.Module:
-    """The teacher, on its device, with layers that are put together once, and not in every pass; itself where its layers are others than
-    BERT's."""
+    """The teacher, on its device, with layers that are put together once, and not in every pass;
+    itself where its layers are others than BERT's."""
     if isinstance(teacher, PackedModel) or not is_packed(teacher):
         return teacher  # type: ignore[no-any-return]
     layers = family_of(teacher.eval()).layers(teacher.base_model)
+    # one replaced or observed part, and the layer is run as it is
     if not all(map(is_plain, layers)):
         return teacher  # type: ignore[no-any-return]
     with torch.no_grad():
@@ -129,13 +143,15 @@ def direct(teacher: Any) -> nn.Module:
 
 
 class DrawnLayers(Around):
-    """A classifier to be shipped that trains with further layers beside it: each training batch draws the layers that it goes through
-    (:meth:`drawn`). In evaluation there are only those that are shipped."""
+    """A classifier to be shipped that trains with further layers beside it: each training batch
+    draws the layers that it goes through (:meth:`drawn`). In evaluation there are only those that
+    are shipped."""
 
     def __init__(self, shipped: Any, others: nn.Module, most: int) -> None:
         """``most``: layers that a batch goes through at most."""
         super().__init__(shipped)
-        self.others, self.most = others, most
+        self.others = others
+        self.most = most
 
     def drawn(self) -> list[nn.Module]:
         """The layers of a training batch."""
@@ -145,21 +161,24 @@ class DrawnLayers(Around):
         return run_layers(self.whole, batch, taps, self.drawn() if self.training else None)
 
     def training_cost(self) -> Cost:
-        own, factor = cost(self.whole), self.most / self.config.num_hidden_layers
+        own = cost(self.whole)
+        factor = self.most / self.config.num_hidden_layers
         return Cost(
             round(own.per_token * factor), round(own.per_squared_length * factor), own.per_sequence
         )
 
 
 class WritingModel(PackedModel):
-    """A model that writes a text from the first text of each pair: its logits [N, V] are those of every word to write."""
+    """A model that writes a text from the first text of each pair: its logits [N, V] are those of
+    every word to write."""
 
     def written(self, batch: Batch) -> list[list[int]]:
         """Token ids of what it writes for each pair, of which it sees the first text alone."""
         raise NotImplementedError(f"{type(self).__name__} must implement written()")
 
     def parts_cost(self) -> tuple[Cost, Cost]:
-        """Of what reads, for each token that is read, and of what writes, for each word that is written and each beam."""
+        """The cost of what reads, for each token that is read, and of what writes, for each word
+        that is written and each beam."""
         raise NotImplementedError(f"{type(self).__name__} must implement parts_cost()")
 
 
@@ -181,10 +200,11 @@ def routed_modules(model: nn.Module) -> list[RoutedModule]:
 
 
 def forward(classifier: nn.Module, batch: Batch, taps: Taps) -> Out:
-    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The head reads the first token of
-    each sequence; of spans it reads every token, as it comes out of the last layer. A :class:`PackedModel` answers for itself. Raises
-    EmptyAttention: the model uses another attention kernel; TypeError: an unknown architecture; KeyError: a layer that the model does
-    not have; UndeclaredNeed: nothing to exit by."""
+    """One pass of a sequence classifier over a packed batch, returning only what ``taps`` name. The
+    head reads the first token of each sequence; of spans it reads every token, as it comes out of
+    the last layer. A :class:`PackedModel` answers for itself. Raises EmptyAttention: the model uses
+    another attention kernel; TypeError: an unknown architecture; KeyError: a layer that the model
+    does not have; UndeclaredNeed: nothing to exit by."""
     if isinstance(classifier, PackedModel):
         return classifier.packed_forward(batch, taps)
     return (
@@ -210,7 +230,8 @@ def rounds_values(model: nn.Module) -> bool:
 
 
 def without_graph(model: nn.Module) -> str:
-    """Why no ONNX graph answers as the model does, as a clause; "" where nothing is known against one."""
+    """Why no ONNX graph answers as the model does, as a clause; "" where nothing is known against
+    one."""
     if reads_texts(model):
         return "it reads words"
     return "some sequences leave it early" if leaves_early(model) else ""
@@ -222,7 +243,8 @@ def is_packed(classifier: Any) -> bool:
 
 
 def inputs_of(classifier: Any) -> list[str]:
-    """The names of what it reads of a padded batch. A kind of segment that it has only one of is no input: an exported graph lacks it."""
+    """The names of what it reads of a padded batch. A kind of segment that it has only one of is no
+    input: an exported graph lacks it."""
     kinds: Sequence[Any] = type(classifier).__mro__
     # a class of our own that answers in another way reads what transformers' class beneath it does
     theirs = [kind for kind in kinds if str(kind.__module__).startswith("transformers.models.")]
@@ -236,16 +258,20 @@ def inputs_of(classifier: Any) -> list[str]:
 
 
 def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
-    """Logits and hidden states of a classifier of another architecture, as transformers runs it: with [PAD] behind the shorter
-    sequences. Raises TypeError: its attention cannot be read, and an answer that is a part of a text not be given."""
-    layout = batch.layout
-    refused = ["spans"] * batch.spans + sorted(
-        str(tap) for tap in taps if tap.kind not in PADDED_KINDS
-    )
+    """Logits and hidden states of a classifier of another architecture, as transformers runs it:
+    with [PAD] behind the shorter sequences. Raises TypeError: its attention cannot be read, and an
+    answer that is a part of a text not be given."""
+    refused = sorted(str(tap) for tap in taps if tap.kind not in PADDED_KINDS)
+    if batch.spans:
+        refused.insert(0, "spans")
     if refused:
         raise TypeError(
-            f"{type(classifier).__name__} runs padded and gives no {refused[0]}; {', '.join(FAMILIES)} run packed and do"
+            f"{type(classifier).__name__} runs padded and gives no {refused[0]}; "
+            f"{', '.join(FAMILIES)} run packed and do"
         )
+
+    # the padded batch
+    layout = batch.layout
     ids_BL = pad_sequence(
         batch.token_ids.split(layout.lengths), True, classifier.config.pad_token_id or 0
     )
@@ -255,8 +281,11 @@ def padded(classifier: Any, batch: Batch, taps: Taps = LOGITS) -> Out:
     given = {"input_ids": ids_BL, "attention_mask": read_BL.long()}
     if "token_type_ids" in inputs_of(classifier):
         given["token_type_ids"] = pad_sequence(batch.segment_ids.split(layout.lengths), True)
+
+    # its states, of the packed tokens
     chosen = layers_of(taps, "hidden", "pooled")
     answer = classifier(**given, output_hidden_states=bool(chosen))
+    # where each packed token stands in the padded batch
     place_T = layout.owner_T * ids_BL.size(1) + layout.positions_T
     states = {
         layer: answer.hidden_states[layer].flatten(0, 1).index_select(0, place_T)
@@ -271,7 +300,8 @@ def run_layers(
     taps: Taps,
     layers: Sequence[Callable[..., Any]] | None = None,
 ) -> Out:
-    """:func:`forward` for a class of ``methods/core/families.py``, through these ``layers`` in the place of its own."""
+    """:func:`forward` for a class of ``methods/core/families.py``, through these ``layers`` in the
+    place of its own."""
     model: Any = classifier
     if layers_of(taps, "exits"):
         raise UndeclaredNeed(
@@ -279,25 +309,31 @@ def run_layers(
         )
     family = family_of(model)
     if family.run_layer is None and model.config._attn_implementation != "packed":
-        wrong = f"this model's attention is {model.config._attn_implementation!r}: attention scores would come back empty"
         raise EmptyAttention(
-            f"{wrong}. Call model.set_attn_implementation('packed') after building it"
+            f"this model's attention is {model.config._attn_implementation!r}: attention scores "
+            "would come back empty. Call model.set_attn_implementation('packed') after building it"
         )
+
+    # embeddings
     layout = batch.layout
     body = getattr(model, model.base_model_prefix)
     layers = family.layers(body) if layers is None else layers
-    with_states = layers_of(taps, "hidden", "pooled")
-    states: dict[int, Tensor] = {}
-    read: dict[Tap, Any] = {}
     x_TW = family.embed(body, batch)
     options = family.layer_options(body, x_TW, layout)
+    states: dict[int, Tensor] = {}
+    with_states = layers_of(taps, "hidden", "pooled")
     if 0 in with_states:
         states[0] = x_TW
-    # without logits the pass ends at the last layer that something is read of
+
+    # layers; without logits the pass ends at the last one that something is read of
+    read: dict[Tap, Any] = {}
     last = len(layers) if taps >= LOGITS else max(layers_of(taps), default=0)
     for number, layer in enumerate(layers[:last], start=1):
-        scores, vectors = Tap("scores", number), Tap("vectors", number)
-        trace = AttentionTrace(layout, keeps_scores=scores in taps, keeps_vectors=vectors in taps)
+        trace = AttentionTrace(
+            layout,
+            keeps_scores=Tap("scores", number) in taps,
+            keeps_vectors=Tap("vectors", number) in taps,
+        )
         if layout.one_chunk and isinstance(layer, nn.Module) and is_plain(layer):
             x_1TW = DirectLayer(layer)(x_TW[None], trace)
         else:
@@ -307,49 +343,66 @@ def run_layers(
             x_TW = family.finish(body, x_TW)
         if number in with_states:
             states[number] = x_TW
-        if (scores in taps and not trace.scores) or (vectors in taps and not trace.vectors):
-            raise EmptyAttention(
-                f"layer {number} did not run through the packed kernel: it kept no scores or vectors"
-            )
-        if scores in taps:
-            read[scores] = trace.scores
-        if vectors in taps:
-            read[vectors] = trace.vectors
-    if taps >= LOGITS and batch.spans:
-        read_TW = family.before_span_head(model, x_TW)
-        read[Tap("logits")] = span_logits(layout, last_layer(model.classifier)(read_TW))
-    elif taps >= LOGITS:
-        pooled_BW = family.pool(model, layout, x_TW)
-        head = model.classifier
-        read[Tap("logits")] = (
-            head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
-        )
+        read |= _of_attention(number, trace)
+
+    # head
+    if taps >= LOGITS:
+        read[Tap("logits")] = _logits(model, batch, x_TW)
     return Out(layout, read | of_states(layout, states, taps))
 
 
+def _of_attention(number: int, trace: AttentionTrace) -> dict[Tap, Any]:
+    """The scores and vectors of one layer that terms read. Raises EmptyAttention: the layer kept
+    none."""
+    no_scores = trace.keeps_scores and not trace.scores
+    no_vectors = trace.keeps_vectors and not trace.vectors
+    if no_scores or no_vectors:
+        raise EmptyAttention(
+            f"layer {number} did not run through the packed kernel: it kept no scores or vectors"
+        )
+    read: dict[Tap, Any] = {}
+    if trace.keeps_scores:
+        read[Tap("scores", number)] = trace.scores
+    if trace.keeps_vectors:
+        read[Tap("vectors", number)] = trace.vectors
+    return read
+
+
+def _logits(model: Any, batch: Batch, x_TW: Tensor) -> Tensor:
+    """The logits that the head of a classifier makes of the last layer's states: [B, C], or of
+    spans [2 B, L]."""
+    family = family_of(model)
+    head = model.classifier
+    if batch.spans:
+        read_TW = family.before_span_head(model, x_TW)
+        return span_logits(batch.layout, last_layer(head)(read_TW))
+    pooled_BW = family.pool(model, batch.layout, x_TW)
+    logits: Tensor = head(pooled_BW, batch.task) if isinstance(head, TaskHead) else head(pooled_BW)
+    return logits
+
+
 def of_states(layout: Layout, states: Mapping[int, Tensor], taps: Taps) -> dict[Tap, Tensor]:
-    """What taps read of [T, W] states by layer: the states themselves, or pooled to [B, W], weighted sums first."""
+    """The values that taps read of [T, W] states by layer: the states themselves, or pooled to [B,
+    W], weighted sums first."""
     # once for all pools of the same weighted sum
-    chosen = {tap.weights for tap in taps if tap.weights}
-    sums: Any = {
-        weights: sum(weight * states[layer] for layer, weight in weights) for weights in chosen
-    }
+    sums: dict[Any, Any] = {}
+    for weights in {tap.weights for tap in taps if tap.weights}:
+        sums[weights] = sum(weight * states[layer] for layer, weight in weights)
     read: dict[Tap, Tensor] = {}
     for tap in taps:
         if tap.kind == "hidden":
             read[tap] = states[tap.layer]
         elif tap.kind == "pooled":
-            read[tap] = POOLS[tap.pool](
-                layout, sums[tap.weights] if tap.weights else states[tap.layer]
-            )
+            state_TW = sums[tap.weights] if tap.weights else states[tap.layer]
+            read[tap] = POOLS[tap.pool](layout, state_TW)
     return read
 
 
 def label_gradients(
     model: nn.Module, batch: Batch, modules: Sequence[nn.Module], read: bool = False
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """What each of the modules gives, [T, X], or with ``read`` what it reads, and the gradient of
-    the labels' loss with respect to it.
+    """The values that each of the modules gives, [T, X], or with ``read`` those that it reads, and
+    the gradient of the labels' loss with respect to it.
 
     The loss is summed over the examples, so that a token's gradient is that of its own example. All
     examples weigh the same, also where the training weighs classes.
@@ -358,6 +411,7 @@ def label_gradients(
         TypeError: the packed pass does not go through a module, as of an attention that it
             computes itself.
     """
+    # hooks keep the tensors while the pass runs
     given: dict[nn.Module, Tensor] = {}
 
     def keep_read(module: nn.Module, inputs: Any) -> None:
@@ -372,9 +426,9 @@ def label_gradients(
     ]
     try:
         with torch.enable_grad():
-            loss = losses.hard(forward(model, batch, LOGITS).logits, batch.labels) * len(
-                batch.example_ids
-            )
+            # the loss is a mean over examples: their sum gives each its own gradient
+            mean = losses.hard(forward(model, batch, LOGITS).logits, batch.labels)
+            loss = mean * len(batch.example_ids)
             if unseen := [type(module).__name__ for module in modules if module not in given]:
                 raise TypeError(f"the packed pass does not go through {unseen[0]}")
             gradients = torch.autograd.grad(loss, [given[module] for module in modules])
@@ -388,16 +442,18 @@ def label_gradients(
 
 
 def cost(model: Any) -> Cost:
-    """Of a forward pass: what the model says itself, or the closed form of its family."""
+    """The cost of a forward pass: what the model says itself, or the closed form of its family."""
     return model.cost() if isinstance(model, PackedModel) else closed_form(model)
 
 
 def closed_form(model: Any) -> Cost:
-    """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x out for each token, attention
-    2 x width for each pair; linear layers elsewhere count once a sequence. A :class:`RoutedModule` says what one token costs."""
+    """Read off the model's own layers: a linear layer of the embeddings or the encoder costs in x
+    out for each token, attention 2 x width for each pair; linear layers elsewhere count once a
+    sequence. A :class:`RoutedModule` says what one token costs."""
     # attention as wide as the states in every layer, and a head that reads one token
     if not is_packed(model):
-        body, config = getattr(model, model.base_model_prefix), model.config
+        body = getattr(model, model.base_model_prefix)
+        config = model.config
         by_token = linear_macs(body)
         # its layers share their weights, which are gone through again and again
         if config.model_type == "albert":
@@ -408,7 +464,9 @@ def closed_form(model: Any) -> Cost:
             2 * config.num_hidden_layers * config.hidden_size,
             linear_macs(model) - by_token,
         )
-    family, body = family_of(model), getattr(model, model.base_model_prefix)
+    family = family_of(model)
+    body = getattr(model, model.base_model_prefix)
+    # what stands before the layers and in them is paid for each token, the rest once a sequence
     layers = family.layers(body)
     by_token = sum(linear_macs(part) for part in (*family.embedding(body), *layers))
     return Cost(
@@ -417,6 +475,7 @@ def closed_form(model: Any) -> Cost:
 
 
 def linear_macs(module: nn.Module) -> int:
-    """Of one token: of all linear layers in a module, and of what its routed modules say."""
+    """The multiply-accumulates of one token: of all linear layers in a module, and of what its
+    routed modules say."""
     linear = sum(part.weight.numel() for part in module.modules() if isinstance(part, nn.Linear))
     return linear + sum(part.macs_per_token for part in routed_modules(module))

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
-from transformers import BertForSequenceClassification, PretrainedConfig
+from transformers import PretrainedConfig
 
 from methods.api import Method, MethodError, Setup, Shape, Student
-from methods.core.artefacts import Artefact, GeneralDistillation, GivenEncoder
-from methods.core.parts import bert_config, classifier, without_projection
+from methods.core.artefacts import Artefact, GeneralDistillation, GivenEncoder, TeacherWeights
+from methods.core.parts import (
+    bert_config,
+    classifier,
+    cut_classifier,
+    evenly_spread,
+    require_layers,
+    select_layers,
+    without_projection,
+)
 from methods.core.settings import Count, added_setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnShape(Method):
-    """Settings shared by students with a shape of their own (default: 4 x 312 of TinyBERT, table 1)."""
+    """Settings shared by students with a shape of their own (default: TinyBERT's 4 x 312, table 1)."""
 
     tiny_settings: ClassVar = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
 
@@ -25,9 +33,12 @@ class OwnShape(Method):
     hidden: Count = 312
     heads: Count = 12
     ffn: Count = 1200
-    start: Literal["general", "random"] = "general"
+    start: Literal["general", "random", "layers"] = "general"
+    """``general``: pre-trained on text below the teacher; ``random``: no pre-training; ``layers``:
+    evenly spread layers of the un-tuned teacher, in its own family and of its own width."""
     start_from: str = added_setting("")
-    """A finished general start in the place of ours: a hub name or a folder, like huawei-noah/TinyBERT_General_4L_312D."""
+    """A finished general start in the place of ours: a hub name or a folder, like
+    huawei-noah/TinyBERT_General_4L_312D."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,7 +46,8 @@ class OwnShape(Method):
             raise MethodError(f"hidden={self.hidden} should be a multiple of heads={self.heads}")
         if self.start_from and self.start != "general":
             raise MethodError(
-                f"start_from={self.start_from} replaces the general start, and with start={self.start} this row has none: leave start_from out"
+                f"start_from={self.start_from} replaces the general start, and with "
+                f"start={self.start} this row has none: leave start_from out"
             )
 
     @property
@@ -45,25 +57,64 @@ class OwnShape(Method):
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.start_from:
             return (GivenEncoder(self.start_from, self.shape),)
+        if self.start == "layers":
+            self._check_layers_fit(teacher)
+            return (TeacherWeights(tuned=False),)
         return (GeneralDistillation(self.shape),) if self.start == "general" else ()
+
+    def _check_layers_fit(self, teacher: PretrainedConfig) -> None:
+        """Raises MethodError: a student of this shape cannot be made of the teacher's layers."""
+        require_layers(teacher, f"{self.name}:start=layers")
+        if self.layers > teacher.num_hidden_layers:
+            raise MethodError(
+                f"start=layers: layers={self.layers} should be at most the teacher's "
+                f"{teacher.num_hidden_layers}"
+            )
+        theirs = {
+            "hidden": teacher.hidden_size,
+            "heads": teacher.num_attention_heads,
+            "ffn": teacher.intermediate_size,
+        }
+        if theirs != {name: getattr(self, name) for name in theirs}:
+            needed = ":".join(f"{name}={size}" for name, size in theirs.items())
+            raise MethodError(
+                f"start=layers takes whole layers of the teacher: write {needed} behind {self.name}"
+            )
 
     def build(self, setup: Setup) -> Student:
         return Student(self.student_model(setup))
 
     def start_tensors(self, setup: Setup) -> Mapping[str, Tensor]:
-        """The encoder that it begins with, and maybe a projection to the teacher's width; none where it begins at random."""
+        """The encoder that it begins with, and maybe a projection to the teacher's width.
+
+        Empty where it begins at random, or with the teacher's layers.
+        """
         if self.start_from:
             return setup.artefacts[GivenEncoder.name]
         return setup.artefacts[GeneralDistillation.name] if self.start == "general" else {}
 
-    def student_model(self, setup: Setup) -> BertForSequenceClassification:
+    def student_model(self, setup: Setup) -> Any:
+        """The classifier to train: a BERT of this shape, or, made of the teacher's layers, a model
+        of the teacher's family."""
+        if self.start == "layers":
+            chosen = evenly_spread(self.layers, setup.teacher.num_hidden_layers)
+            weights = select_layers(setup.artefacts[TeacherWeights(tuned=False).name], chosen)
+            return cut_classifier(setup, self.layers, weights)
         encoder = without_projection(self.start_tensors(setup)) or None
         return classifier(bert_config(self.shape, setup.teacher, setup.num_labels), encoder)
 
     def start_projection(self, setup: Setup) -> nn.Linear:
-        """The student's way up to the teacher's width: the one learned with the general start, as TinyBERT keeps it; a new one where
-        that start was made below a teacher of another width."""
+        """The projection of the student's states to the teacher's width.
+
+        It is the one learned with the general start, as TinyBERT keeps it. It is new where that start
+        was made below a teacher of another width. A student made of the teacher's layers begins with
+        the identity, because its states are the teacher's.
+        """
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
+        if self.start == "layers":
+            nn.init.eye_(layer.weight)
+            nn.init.zeros_(layer.bias)
+            return layer
         begun = self.start_tensors(setup)
         if "projection.weight" in begun and begun["projection.weight"].shape == layer.weight.shape:
             layer.load_state_dict(

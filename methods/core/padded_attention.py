@@ -29,6 +29,7 @@ class FusedHeads(MPNetSelfAttention):
             part(hidden_states).unflatten(-1, (-1, self.attention_head_size)).transpose(1, 2)
             for part in (self.q, self.k, self.v)
         )
+        # the kernel takes one tensor that is added to the scores
         added_BHLL = bias_of_heads(self, position_bias)
         if attention_mask is not None:
             added_BHLL = added_BHLL + attention_mask
@@ -48,5 +49,6 @@ def attend_by(model: Any, kernel: str) -> None:
     parts = [part for part in model.modules() if isinstance(part, MPNetSelfAttention)]
     if not parts:
         model.set_attn_implementation(kernel)
-    for part in parts if kernel == "sdpa" else ():
-        part.__class__ = FusedHeads
+    if kernel == "sdpa":
+        for part in parts:
+            part.__class__ = FusedHeads

@@ -1,4 +1,5 @@
-"""What several methods build from: students of a given shape, layer maps, shared settings, checks of settings."""
+"""Parts that several methods build from: students of a given shape, layer maps, shared settings,
+checks of settings."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ Config = TypeVar("Config", bound=PretrainedConfig)
 
 
 def opened_by_transformers(model: Classifier) -> Classifier:
-    """Make a model of our own known to ``AutoModelForSequenceClassification``, or to ``AutoModelForQuestionAnswering`` if its name says so,
-    by its configuration's model_type."""
+    """Make a model of our own known to ``AutoModelForSequenceClassification``, or to
+    ``AutoModelForQuestionAnswering`` if its name says so, by its configuration's model_type."""
     config: Any = model.config_class
     AutoConfig.register(config.model_type, config, exist_ok=True)
     answers_questions = model.__name__.endswith("ForQuestionAnswering")
@@ -52,6 +53,7 @@ def config_in(kind: type[PretrainedConfig], family: str) -> Any:
     if family == "bert":
         return kind
     model_type = f"{kind.model_type.removesuffix('bert').removesuffix('_')}_{family}"
+    # each is made once: transformers registers no name twice
     if model_type in CONFIG_MAPPING:
         return CONFIG_MAPPING[model_type]
     base = CONFIG_MAPPING[family]
@@ -100,16 +102,16 @@ def in_every_family(model: Classifier) -> Classifier:
 
 
 def nearest_layers(student_layers: int, teacher_layers: int) -> dict[int, int]:
-    """Student layer m of M stands at m*N/M of the teacher's N layers; the nearest one, halves up. 0 -> 0. 12 -> 4 gives
-    3, 6, 9, 12, the uniform map of TinyBERT's section 3.2."""
+    """Student layer m of M stands at m*N/M of the teacher's N layers; the nearest one, halves up. 0
+    -> 0. 12 -> 4 gives 3, 6, 9, 12, the uniform map of TinyBERT's section 3.2."""
     return {
         m: math.floor(m * teacher_layers / student_layers + 0.5) for m in range(student_layers + 1)
     }
 
 
 def evenly_spread(student_layers: int, teacher_layers: int) -> list[int]:
-    """So many of the teacher's layers (1-based) from its first to its last, evenly, halves up. 12 -> 6 gives 1, 3, 5,
-    8, 10, 12: the layers that DistilBERT's authors copy."""
+    """So many of the teacher's layers (1-based) from its first to its last, evenly, halves up. 12
+    -> 6 gives 1, 3, 5, 8, 10, 12: the layers that DistilBERT's authors copy."""
     if student_layers == 1:
         return [1]
     step = (teacher_layers - 1) / (student_layers - 1)
@@ -117,13 +119,16 @@ def evenly_spread(student_layers: int, teacher_layers: int) -> list[int]:
 
 
 def averaged_layers(student_layers: int, teacher_layers: int) -> dict[int, dict[int, float]]:
-    """Student layer m averages the teacher's layers over the interval ((m-1)*N/M, m*N/M], weighted by length. 12 -> 4
-    gives the mean of three consecutive layers (MicroBERT: "the average taken every third layer"); 6 -> 4 gives
-    {1: {1: 2/3, 2: 1/3}, 2: {2: 1/3, 3: 2/3}, ...}. The weights of each m sum to 1."""
+    """Student layer m averages the teacher's layers over the interval ((m-1)*N/M, m*N/M], weighted
+    by length. 12 -> 4 gives the mean of three consecutive layers (MicroBERT: "the average taken
+    every third layer"); 6 -> 4 gives {1: {1: 2/3, 2: 1/3}, 2: {2: 1/3, 3: 2/3}, ...}. The weights
+    of each m sum to 1."""
     step = teacher_layers / student_layers
     weights: dict[int, dict[int, float]] = {}
     for m in range(1, student_layers + 1):
-        low, high = (m - 1) * step, m * step
+        # the part of each of the teacher's layers that lies in the interval
+        low = (m - 1) * step
+        high = m * step
         overlaps = {n: min(high, n) - max(low, n - 1) for n in range(1, teacher_layers + 1)}
         weights[m] = {n: overlap / step for n, overlap in overlaps.items() if overlap > 1e-9}
     return weights
@@ -151,7 +156,8 @@ def bert_config(shape: Shape, teacher: PretrainedConfig, num_labels: int = 2) ->
 def own_config(
     kind: type[Config], source: PretrainedConfig, num_labels: int, **more: Any
 ) -> Config:
-    """The configuration of a model class of our own: what ``source`` has, under a model_type of its own, and ``more``."""
+    """The configuration of a model class of our own: what ``source`` has, under a model_type of its
+    own, and ``more``."""
     config = kind(**{**source.to_dict(), **more, "model_type": kind.model_type})
     config.num_labels = num_labels
     return config
@@ -172,8 +178,9 @@ def own_classifier(
 def load_checked(
     module: nn.Module, weights: Mapping[str, Tensor], what: str, new: tuple[str, ...] = ()
 ) -> None:
-    """Fill a module with weights. Only parameters that begin with ``new`` may be missing; ``("",)`` allows all. Raises
-    MethodError: a weight that has no place, or a parameter that would stay as it is."""
+    """Fill a module with weights. Only parameters that begin with ``new`` may be missing; ``("",)``
+    allows all. Raises MethodError: a weight that has no place, or a parameter that would stay as it
+    is."""
     missing, unexpected = module.load_state_dict(dict(weights), strict=False)
     missing = [name for name in missing if not name.startswith(new)]
     if missing or unexpected:
@@ -185,9 +192,11 @@ def load_checked(
 def classifier(
     config: BertConfig, encoder: Mapping[str, Tensor] | None = None
 ) -> BertForSequenceClassification:
-    """A classifier of this configuration; ``encoder`` are weights for its BERT (pooler excepted)."""
+    """A classifier of this configuration; ``encoder`` are weights for its BERT (pooler
+    excepted)."""
     model = BertForSequenceClassification(config)
     read_packed(model)
+    # without them its weights are random
     if encoder is not None:
         load_checked(model.bert, encoder, "the start", new=("pooler.",))
     return model
@@ -203,7 +212,8 @@ def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def encoder_of(classifier: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier` begins with."""
+    """The encoder's tensors out of a BERT classifier's, without pooler: what :func:`classifier`
+    begins with."""
     return {
         name: value
         for name, value in under("bert.", classifier).items()
@@ -217,17 +227,20 @@ def without_projection(start: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pretrained_tensors(student: Student) -> dict[str, Tensor]:
-    """What a pre-training on text hands on: the model's tensors by name, those of aux after ``aux.``."""
+    """The tensors that a pre-training on text hands on: the model's tensors by name, those of aux
+    after ``aux.``."""
     kept = {
         **student.model.state_dict(),
         **{f"aux.{name}": value for name, value in student.aux.state_dict().items()},
     }
+    # copies, which the next training does not change
     return {name: value.detach().clone() for name, value in kept.items()}
 
 
 def teacher_depth(teacher: PretrainedConfig, layers: int, method: str) -> int:
-    """Layers of a student made of a teacher's layers: ``layers``, or half the teacher's where it is 0. Raises MethodError: the teacher
-    is of another family than :data:`LAYERED`, or has fewer layers."""
+    """Layers of a student made of a teacher's layers: ``layers``, or half the teacher's where it is
+    0. Raises MethodError: the teacher is of another family than :data:`LAYERED`, or has fewer
+    layers."""
     require_layers(teacher, method)
     depth = teacher.num_hidden_layers
     if not 0 <= layers <= depth:
@@ -252,27 +265,34 @@ def require_layers(teacher: PretrainedConfig, method: str) -> None:
         )
 
 
-# layers of a student made of a teacher's (:func:`teacher_depth`), and tokens that sequences are filled up to with [PAD]
 Depth = Annotated[
     int, Limit(lambda layers: layers >= 0, "be positive, or 0 for half the teacher's")
 ]
+"""Layers of a student made of a teacher's (:func:`teacher_depth`)."""
 Padding = Annotated[
     int, Limit(lambda tokens: tokens >= 0, "be 0 for none, or a number of tokens, like 128")
 ]
+"""Tokens that sequences are filled up to with [PAD]."""
 
 
 def check_padding(padding: int, teacher: PretrainedConfig) -> None:
-    if padding > (most := teacher.max_position_embeddings):
+    most = teacher.max_position_embeddings
+    if padding > most:
         raise MethodError(
-            f"padding={padding} is longer than the teacher's {most} positions; choose at most {most}"
+            f"padding={padding} is longer than the teacher's {most} positions; "
+            f"choose at most {most}"
         )
 
 
 def why_heads_differ(heads: int, teacher: PretrainedConfig) -> str:
     """Why attention cannot be compared head by head (for ``Term.unsupported``); "" where it can."""
-    if heads == (theirs := teacher.num_attention_heads):
+    theirs = teacher.num_attention_heads
+    if heads == theirs:
         return ""
-    return f"attention distillation needs equal numbers of heads; the student has {heads}, the teacher {theirs}: choose heads={theirs}"
+    return (
+        f"attention distillation needs equal numbers of heads; the student has {heads}, the "
+        f"teacher {theirs}: choose heads={theirs}"
+    )
 
 
 DISTILBERT_NAMES = {
@@ -289,11 +309,14 @@ DISTILBERT_NAMES = {
 
 
 def select_layers(weights: Mapping[str, Tensor], chosen: Sequence[int]) -> dict[str, Tensor]:
-    """Weights of a classifier of :data:`LAYERED` with only the ``chosen`` layers (1-based), in their new places."""
+    """Weights of a classifier of :data:`LAYERED` with only the ``chosen`` layers (1-based), in
+    their new places."""
     kept: dict[str, Tensor] = {}
+    # names count layers from 0
     place = {old - 1: new for new, old in enumerate(chosen)}
     for name, value in weights.items():
         match = re.fullmatch(r"(\w+\.encoder\.layer\.)(\d+)(\..*)", name)
+        # embeddings, pooler and head
         if match is None:
             kept[name] = value
         elif int(match[2]) in place:
@@ -306,13 +329,15 @@ class Reach(nn.Module):
 
     def __init__(self, target: nn.Module) -> None:
         super().__init__()
+        # past torch, which would register it, and save and train it, a second time
         self.__dict__["target"] = target
 
 
 def new_classifier(setup: Setup, layers: int) -> Any:
     """A classifier of the teacher's form with so many layers and random weights."""
     config = copy.deepcopy(setup.teacher)
-    config.num_hidden_layers, config.num_labels = layers, setup.num_labels
+    config.num_hidden_layers = layers
+    config.num_labels = setup.num_labels
     kind: Any = MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING[type(config)]
     model = kind(config)
     read_packed(model)
@@ -333,9 +358,11 @@ def cut_classifier(setup: Setup, layers: int, weights: Mapping[str, Tensor]) -> 
 
 
 def for_task(model: Any, head: nn.Module) -> Any:
-    """The classifier of one task: this head alone, over the encoder of ``model``, whose tensors it shares."""
+    """The classifier of one task: this head alone, over the encoder of ``model``, whose tensors it
+    shares."""
     config = copy.deepcopy(model.config)
     config.num_labels = last_layer(head).out_features
+    # without memory and random draws: all of its parts are replaced
     with torch.device("meta"):
         shipped = type(model)(config)
     for name, part in model.named_children():

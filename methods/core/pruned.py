@@ -3,8 +3,8 @@ masks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -25,7 +25,8 @@ from methods.core.stages import Setup
 
 
 class PrunedBertConfig(BertConfig):
-    """A BERT with its own number of heads and neurons in every layer; 0: the layer has no attention, or no feed-forward network."""
+    """A BERT with its own number of heads and neurons in every layer; 0: the layer has no
+    attention, or no feed-forward network."""
 
     model_type = "pruned_bert"
     layer_heads: list[int] | None = None
@@ -72,14 +73,16 @@ class OwnUnits(nn.Module):
 
     def __init__(self, config: PrunedBertConfig) -> None:
         super().__init__(config)
-        width, shape = cast(int, config.hidden_size), cast(Any, config)
+        width = cast(int, config.hidden_size)
+        shape = cast(Any, config)
         names = attention_names(self)
         for layer, heads, neurons in zip(
             self.base_model.encoder.layer, shape.layer_heads, shape.layer_neurons, strict=True
         ):
             if heads:
                 own = layer.get_submodule(names.own)
-                own.num_attention_heads, own.all_head_size = heads, heads * own.attention_head_size
+                own.num_attention_heads = heads
+                own.all_head_size = heads * own.attention_head_size
                 for reading in names.reading:
                     layer.set_submodule(reading, nn.Linear(width, own.all_head_size))
                 layer.set_submodule(names.writing, nn.Linear(own.all_head_size, width))
@@ -89,16 +92,15 @@ class OwnUnits(nn.Module):
             else:
                 layer.attention = NoHeads()
             if neurons:
-                layer.intermediate.dense, layer.output.dense = (
-                    nn.Linear(width, neurons),
-                    nn.Linear(neurons, width),
-                )
+                layer.intermediate.dense = nn.Linear(width, neurons)
+                layer.output.dense = nn.Linear(neurons, width)
             else:
-                layer.intermediate, layer.output = nn.Identity(), NoFeedForward()
+                layer.intermediate = nn.Identity()
+                layer.output = NoFeedForward()
 
 
 class PackedUnits(OwnUnits, PackedModel):
-    """What a classifier with its own units in every layer costs."""
+    """A mix-in that says the cost of a classifier with its own units in every layer."""
 
     config: Any
 
@@ -124,22 +126,23 @@ class PrunedBertForSequenceClassification(PackedUnits, BertForSequenceClassifica
 
 
 def mask_gradients(model: Any, batch: Batch) -> list[Tensor]:
-    """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask multiplies what the next linear
-    layer reads, so its gradient is the sum of input x gradient over tokens and places: no pass per example is needed."""
-    layers, heads = model.base_model.encoder.layer, model.config.num_attention_heads
+    """dL/dm of each example at m = 1, [B, units] of each layer: heads first, then neurons. A mask
+    multiplies what the next linear layer reads, so its gradient is the sum of input x gradient over
+    tokens and places: no pass per example is needed."""
+    layers = model.base_model.encoder.layer
+    heads = model.config.num_attention_heads
     writing = attention_names(model).writing
     masked = [
         *(layer.get_submodule(writing) for layer in layers),
         *(layer.output.dense for layer in layers),
     ]
-    by_unit = []
+    by_unit: list[Tensor] = []
     for number, (x_TX, gradient_TX) in enumerate(label_gradients(model, batch, masked, read=True)):
         x_TX = x_TX * gradient_TX
-        by_unit.append(
-            batch.layout.sum(
-                x_TX if number >= len(layers) else x_TX.unflatten(1, (heads, -1)).sum(-1)
-            )
-        )
+        # a head's places lie side by side
+        if number < len(layers):
+            x_TX = x_TX.unflatten(1, (heads, -1)).sum(-1)
+        by_unit.append(batch.layout.sum(x_TX))
     return by_unit
 
 
@@ -148,6 +151,7 @@ def whole_classifier(setup: Setup, weights: Mapping[str, Tensor]) -> Any:
     in each layer: ``weights`` then have ``bias_rows``, where layers share a bias of each head."""
     teacher = setup.teacher
     layers = teacher.num_hidden_layers
+    # in their own order the teacher's own class will do
     if not any(name.endswith(".bias_rows") for name in weights):
         return cut_classifier(setup, layers, weights)
     model = own_classifier(
@@ -161,6 +165,44 @@ def whole_classifier(setup: Setup, weights: Mapping[str, Tensor]) -> Any:
     return model
 
 
+@dataclass(frozen=True)
+class Units:
+    """The heads of a layer, or its neurons.
+
+    Attributes:
+        mask: 0 where what a unit gives is left out, [X] of what the writing layer reads.
+        readers: the linear layers that make what the units give.
+        writer: the linear layer that reads it.
+        modules: what is gone where no unit is left.
+    """
+
+    mask: Tensor
+    readers: Sequence[str]
+    writer: str
+    modules: Sequence[str]
+
+    def pruned(self, weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+        """The weights without the units whose mask is 0.
+
+        Args:
+            prefix: what the names of the layer's weights begin with.
+        """
+        kept = self.mask.nonzero()[:, 0]
+        # without a unit there is no layer
+        if not len(kept):
+            gone = tuple(prefix + module for module in self.modules)
+            return {name: value for name, value in weights.items() if not name.startswith(gone)}
+        # rows of what makes the units, and columns of what reads them
+        pruned = dict(weights)
+        for reader in self.readers:
+            for kind in ("weight", "bias"):
+                name = f"{prefix}{reader}.{kind}"
+                pruned[name] = pruned[name][kept]
+        name = f"{prefix}{self.writer}.weight"
+        pruned[name] = pruned[name][:, kept] * self.mask[kept].to(pruned[name].device)
+        return pruned
+
+
 def pruned_classifier(
     config: PretrainedConfig,
     num_labels: int,
@@ -168,55 +210,50 @@ def pruned_classifier(
     heads_LH: Tensor,
     neurons_LF: Tensor,
 ) -> Any:
-    """A classifier without the heads and neurons whose mask is 0; other values multiply what the unit gives.
+    """A classifier without the heads and neurons whose mask is 0; other values multiply what the
+    unit gives.
 
     Args:
         config, weights: of the whole classifier, which is of one of
             :data:`methods.core.families.LAYERED`.
         heads_LH, neurons_LF: masks of each layer.
     """
+    # a classifier with as many units as are left
     counts = {
         "layer_heads": (heads_LH != 0).sum(1).tolist(),
         "layer_neurons": (neurons_LF != 0).sum(1).tolist(),
     }
     model = own_classifier(PrunedBertConfig, config, num_labels, **counts)
+
+    # the weights of the units that are left, layer by layer
     names = attention_names(model)
-    weights, size = dict(weights), config.hidden_size // config.num_attention_heads
+    weights = dict(weights)
+    size = config.hidden_size // config.num_attention_heads
     for number in range(len(heads_LH)):
         prefix = f"{model.base_model_prefix}.encoder.layer.{number}."
         rows = f"{prefix}{names.own}.bias_rows"
+        # which rows of a bias that all layers share are those of the heads that are left
         if rows in model.state_dict():
             kept = heads_LH[number].nonzero()[:, 0]
             every = torch.arange(heads_LH.size(1), device="cpu")
             # a plan has shapes alone, and no places
             place = weights[f"{prefix}{names.writing}.weight"].device
             weights[rows] = weights.get(rows, every)[kept].to(place)
-        for mask, readers, writer, whole in (
-            (
-                heads_LH[number].repeat_interleave(size),
-                names.reading,
-                names.writing,
-                ("attention.",),
+        units = (
+            Units(
+                mask=heads_LH[number].repeat_interleave(size),
+                readers=names.reading,
+                writer=names.writing,
+                modules=("attention.",),
             ),
-            (
-                neurons_LF[number],
-                ("intermediate.dense",),
-                "output.dense",
-                ("intermediate.", "output."),
+            Units(
+                mask=neurons_LF[number],
+                readers=("intermediate.dense",),
+                writer="output.dense",
+                modules=("intermediate.", "output."),
             ),
-        ):
-            kept = mask.nonzero()[:, 0]
-            if not len(kept):
-                gone = tuple(prefix + part for part in whole)
-                weights = {
-                    name: value for name, value in weights.items() if not name.startswith(gone)
-                }
-                continue
-            for name in [
-                f"{prefix}{reader}.{kind}" for reader in readers for kind in ("weight", "bias")
-            ]:
-                weights[name] = weights[name][kept]
-            name = f"{prefix}{writer}.weight"
-            weights[name] = weights[name][:, kept] * mask[kept].to(weights[name].device)
+        )
+        for of_kind in units:
+            weights = of_kind.pruned(weights, prefix)
     load_checked(model, weights, "the whole model")
     return model

@@ -1,11 +1,12 @@
 """A model whose weight matrices have few bits: rounded in every training step, shipped as small
 whole numbers with their scales.
 
-The forward pass reads the rounded matrices, the backward pass counts the rounding as the identity (straight-through), so what is
-trained stays precise. What linear layers read is rounded too, for each token by its own largest number, so that no answer depends on
-its neighbours in a batch. A saved folder holds the whole numbers: four in a byte of 2 bits, two of 3 or 4, one of more. An opened
-model has the same matrices in fp32, and they do not learn any more: its file is small, its answers take BERT's memory and no less than
-BERT's time.
+The forward pass reads the rounded matrices, the backward pass counts the rounding as the identity
+(straight-through), so what is trained stays precise. What linear layers read is rounded too, for
+each token by its own largest number, so that no answer depends on its neighbours in a batch. A
+saved folder holds the whole numbers: four in a byte of 2 bits, two of 3 or 4, one of more. An
+opened model has the same matrices in fp32, and they do not learn any more: its file is small, its
+answers take BERT's memory and no less than BERT's time.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ ActivationBits = Annotated[
 
 
 class QuantizedBertConfig(BertConfig):
-    """A BERT with rounded weights. ``rounds_all``: also those of the classification layer, the positions and the segments;
-    ``is_rounded``: the weights are the rounded ones already, as in a saved folder."""
+    """A BERT with rounded weights. ``rounds_all``: also those of the classification layer, the
+    positions and the segments; ``is_rounded``: the weights are the rounded ones already, as in a
+    saved folder."""
 
     model_type = "quantized_bert"
     weight_bits: int = TERNARY
@@ -58,7 +60,8 @@ def largest_code(bits: int) -> int:
 
 
 def codes_and_scale(x: Tensor, bits: int, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Whole numbers, as floats, and the scale that they are multiplied with: of each row for ``dims`` (-1,), of a matrix for (0, 1)."""
+    """Whole numbers, as floats, and the scale that they are multiplied with: of each row for
+    ``dims`` (-1,), of a matrix for (0, 1)."""
     size = x.abs()
     if bits == TERNARY:
         is_kept = size > THRESHOLD * size.mean(dims, keepdim=True)
@@ -76,19 +79,20 @@ def cut(x: Tensor, clip: float | None) -> Tensor:
 
 
 def rounded(x: Tensor, bits: int, clip: float | None, dims: tuple[int, ...] = (-1,)) -> Tensor:
-    """``x``, cut at -clip and clip, with so many bits; of 32 bits ``x`` itself. Its gradient is that of the cut numbers: none where
-    something was cut off."""
+    """``x``, cut at -clip and clip, with so many bits; of 32 bits ``x`` itself. Its gradient is
+    that of the cut numbers: none where something was cut off."""
     if bits == PRECISE:
         return x
     clipped = cut(x, clip)
     with torch.no_grad():
         codes, scale = codes_and_scale(clipped, bits, dims)
-    # the difference is 0, with the gradient of x; the other way round, x + (near - x), the value would be near up to its last digits
+    # the difference is 0, with the gradient of x; the other way round, x + (near - x), the value
+    # would be near up to its last digits
     return codes * scale + (clipped - clipped.detach())
 
 
 class Quantized(nn.Module):
-    """What linear layers and embeddings with rounded weights share."""
+    """The parts that linear layers and embeddings with rounded weights share."""
 
     weight: Any
     config: QuantizedBertConfig
@@ -111,7 +115,8 @@ class Quantized(nn.Module):
 
 
 class QuantizedLinear(Quantized, nn.Linear):
-    """One scale for the matrix; what it reads is rounded too, and what it gives where ``rounds_output``: queries, keys and values."""
+    """One scale for the matrix; what it reads is rounded too, and what it gives where
+    ``rounds_output``: queries, keys and values."""
 
     dims = (0, 1)
     rounds_output = False
@@ -133,7 +138,8 @@ class QuantizedEmbedding(Quantized, nn.Embedding):
     dims = (-1,)
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  the name that torch gives it
-        own, rows = self.config, super().forward(input)
+        own = self.config
+        rows = super().forward(input)
         return rows if own.is_rounded else rounded(rows, own.weight_bits, own.clip)
 
 
@@ -166,12 +172,13 @@ def quantize(model: Any, config: QuantizedBertConfig) -> None:
 
 
 def packed(codes: Tensor, bits: int) -> Tensor:
-    """[rows, columns] whole numbers -> uint8, [rows, bytes]: as many in a byte as fit. A row is filled up with the number that no code has."""
-    per_byte, most = 8 // bits, largest_code(bits)
+    """[rows, columns] whole numbers -> uint8, [rows, bytes]: as many in a byte as fit. A row is
+    filled up with the number that no code has."""
+    per_byte = 8 // bits
+    most = largest_code(bits)
     numbers = (codes.clamp(-most, most) + most).to(torch.uint8)
-    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1).unflatten(
-        1, (-1, per_byte)
-    )
+    numbers = F.pad(numbers, (0, -numbers.size(1) % per_byte), value=2**bits - 1)
+    numbers = numbers.unflatten(1, (-1, per_byte))
     return (numbers << _shifts(bits, codes.device)).sum(2, dtype=torch.uint8)
 
 
@@ -191,7 +198,8 @@ def quantized_parts(model: nn.Module) -> dict[str, Quantized]:
 
 
 class StoredAsCodes(PackedModel):
-    """Mix-in of a model with rounded weights, named first: its folder holds ``NAME.codes`` in the place of each ``NAME.weight``."""
+    """Mix-in of a model with rounded weights, named first: its folder holds ``NAME.codes`` in the
+    place of each ``NAME.weight``."""
 
     config: Any
     config_class: Any
@@ -213,11 +221,13 @@ class StoredAsCodes(PackedModel):
         return tensors
 
     def save_pretrained(self, folder: Any, **options: Any) -> None:
-        super().save_pretrained(folder, **{"state_dict": dict(self.stored()) or None, **options})  # type: ignore[misc]
+        written: Any = super()
+        written.save_pretrained(folder, **{"state_dict": dict(self.stored()) or None, **options})
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, config: Any = None, **options: Any) -> Any:
-        """As transformers opens a folder or a repository of the hub, of one file of weights; the matrices are codes times scales."""
+        """As transformers opens a folder or a repository of the hub, of one file of weights; the
+        matrices are codes times scales."""
         hub = {option: options.pop(option) for option in HUB_OPTIONS if option in options}
         if not isinstance(config, cls.config_class):
             config, options = cls.config_class.from_pretrained(
@@ -228,30 +238,38 @@ class StoredAsCodes(PackedModel):
             part = coded.removesuffix(".codes")
             codes = unpacked(weights.pop(coded), config.weight_bits)
             weights[f"{part}.weight"] = codes * weights[f"{part}.scale"]
-        opened = super().from_pretrained(None, *args, config=config, state_dict=weights, **options)  # type: ignore[misc]
-        model = opened[0] if isinstance(opened, tuple) else opened  # with output_loading_info
+        plain: Any = super()
+        opened = plain.from_pretrained(None, *args, config=config, state_dict=weights, **options)
+        # a tuple with output_loading_info
+        model = opened[0] if isinstance(opened, tuple) else opened
         model.name_or_path = config._name_or_path = str(name)
-        for matrix in quantized_parts(model).values() if config.is_rounded else ():
-            matrix.weight.requires_grad_(False)
+        if config.is_rounded:
+            for matrix in quantized_parts(model).values():
+                matrix.weight.requires_grad_(False)
         return opened
 
 
 @in_every_family
-class QuantizedBertForQuestionAnswering(StoredAsCodes, BertForQuestionAnswering):  # type: ignore[misc]
+class QuantizedBertForQuestionAnswering(  # type: ignore[misc]
+    StoredAsCodes, BertForQuestionAnswering
+):
     """The same body with the head that the folder of a student of questions has."""
 
     config_class = QuantizedBertConfig
 
 
 @in_every_family
-class QuantizedBertForSequenceClassification(StoredAsCodes, BertForSequenceClassification):  # type: ignore[misc]
+class QuantizedBertForSequenceClassification(  # type: ignore[misc]
+    StoredAsCodes, BertForSequenceClassification
+):
     """A classifier with rounded weights; saves and opens like any other."""
 
     config_class = QuantizedBertConfig
 
 
 def quantized_classifier(setup: Setup, weights: Mapping[str, Tensor], **how: Any) -> Any:
-    """A classifier of the teacher's shape with these weights, which are rounded wherever they are read.
+    """A classifier of the teacher's shape with these weights, which are rounded wherever they are
+    read.
 
     Args:
         how: fields of :class:`QuantizedBertConfig`.

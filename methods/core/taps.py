@@ -1,4 +1,5 @@
-"""Taps: what a term reads of a model, named one by one; and the outcome of a forward pass that has these alone.
+"""Taps: what a term reads of a model, named one by one; and the outcome of a forward pass that has
+these alone.
 
 Layers are 1-based; hidden 0 is the embedding output. Shape legend: see ``methods/core/packed.py``.
 """
@@ -21,11 +22,13 @@ Kind = Literal["logits", "hidden", "scores", "vectors", "exits", "gates", "poole
 # of methods.core.packed.POOLS: cls the first token's state, mean or max over a sequence's tokens
 Pool = str
 Source = int | Mapping[int, float]
-"""Whose states are read: a layer, or several layers with weights for the sum of their states, in this order."""
+"""Whose states are read: a layer, or several layers with weights for the sum of their states, in
+this order."""
 
 
 class Tap(NamedTuple):
-    """One thing that is read of a model. Made by the functions below, which name what each kind gives."""
+    """One thing that is read of a model. Made by the functions below, which name what each kind
+    gives."""
 
     kind: Kind
     layer: int = 0
@@ -61,8 +64,9 @@ def hidden(*layers: int) -> Taps:
 
 
 def scores(*layers: int) -> Taps:
-    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``. Places without a token are not
-    masked: use the chunk's ``mask_nL`` for queries, ``keys_nL`` for keys."""
+    """Scaled attention scores before the softmax, [n, H, L, L] for each of ``layout.chunks``.
+    Places without a token are not masked: use the chunk's ``mask_nL`` for queries, ``keys_nL`` for
+    keys."""
     return frozenset(Tap("scores", layer) for layer in layers)
 
 
@@ -77,13 +81,15 @@ def exits(*layers: int) -> Taps:
 
 
 def gates(*layers: int) -> Taps:
-    """[T, E] logits of each token's gate over the E experts of these layers; of a gate that sees sentences the same for all its tokens."""
+    """[T, E] logits of each token's gate over the E experts of these layers; of a gate that sees
+    sentences the same for all its tokens."""
     return frozenset(Tap("gates", layer) for layer in layers)
 
 
 def pooled(source: Source, *pools: Pool) -> Taps:
-    """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers' states: where a teacher's outputs
-    are kept, one vector for each sequence and not for each token."""
+    """[B, W] of each pool over the states of a layer, or over the weighted sum of several layers'
+    states: where a teacher's outputs are kept, one vector for each sequence and not for each
+    token."""
     return frozenset(_pooled(source, pool) for pool in pools)
 
 
@@ -103,8 +109,8 @@ def layers_of(taps: Iterable[Tap], *kinds: Kind) -> frozenset[int]:
 
 
 class Out:
-    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind, whose function above says the shape.
-    Raises UndeclaredNeed: a term read what it had not declared."""
+    """One forward pass over a packed batch: ``out[tap]``, or by the name of its kind, whose
+    function above says the shape. Raises UndeclaredNeed: a term read what it had not declared."""
 
     def __init__(
         self,
@@ -118,9 +124,10 @@ class Out:
 
     @property
     def model(self) -> nn.Module:
-        """The student that was read, as ``build`` made it: ``methods.core.models.forward(student.model,
-        batch, taps)`` asks it a second time. Raises MethodError: these are the outputs of a teacher,
-        which may have been kept in a file, or no model's."""
+        """The student that was read, as ``build`` made it:
+        ``methods.core.models.forward(student.model, batch, taps)`` asks it a second time. Raises
+        MethodError: these are the outputs of a teacher, which may have been kept in a file, or no
+        model's."""
         if self._model is None:
             raise MethodError(
                 "a term reaches the student's model alone; the teacher's weights are an artefact, "
@@ -133,11 +140,13 @@ class Out:
         return Out(self.layout, self.values, model)
 
     def __getitem__(self, tap: Tap) -> Any:
-        """A tensor; of scores a tuple with one for each chunk, of vectors queries, keys and values."""
+        """A tensor; of scores a tuple with one for each chunk, of vectors queries, keys and
+        values."""
         if tap not in self.values:
             declared = ", ".join(sorted(map(str, self.values))) or "nothing"
             raise UndeclaredNeed(
-                f"a term read {tap}, but declares {declared}; add it to the term's taps (methods.core.taps)"
+                f"a term read {tap}, but declares {declared}; add it to the term's taps "
+                "(methods.core.taps)"
             )
         return self.values[tap]
 
@@ -181,5 +190,6 @@ class Out:
         return Out(self.layout, values, self._model)
 
     def detached(self) -> Out:
-        """The same values cut from the graph: what a player other than ``main`` may see of the student."""
+        """The same values cut from the graph: what a player other than ``main`` may see of the
+        student."""
         return self.each(Tensor.detach)

@@ -1,4 +1,5 @@
-"""Terms that many methods share: of the labels, of the teacher's logits, and of student layers with teacher layers."""
+"""Terms that many methods share: of the labels, of the teacher's logits, and of student layers with
+teacher layers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Value = TypeVar("Value")
 
 
 def hard(weight: Weight = 1.0) -> Term:
-    """Cross-entropy with the labels, weighted by class where a task asks for that; for a regression the mean squared error."""
+    """Cross-entropy with the labels, weighted by class where a task asks for that; for a regression
+    the mean squared error."""
 
     def on_labels(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         return losses.hard(student.logits, batch.labels, batch.label_weights)
@@ -42,12 +44,14 @@ def softened(temperature: float, weight: Weight) -> Term:
 
 
 LayerMap = Mapping[int, Source]
-"""Student layer -> the teacher layer that it learns from, or several with weights. 1-based; hidden 0 is the embedding output."""
+"""Student layer -> the teacher layer that it learns from, or several with weights. 1-based; hidden
+0 is the embedding output."""
 
 
 @dataclass(frozen=True)
 class LayerOutput(Generic[Value]):
-    """Something that a model gives for each of its layers: how a term reads it, and how it declares that."""
+    """Something that a model gives for each of its layers: how a term reads it, and how it declares
+    that."""
 
     read: Callable[[Out, int], Value]
     declare: Callable[..., Taps]  # layers -> their taps
@@ -55,15 +59,20 @@ class LayerOutput(Generic[Value]):
     """of hidden states: the teacher's come pooled so, a tuple of [B, W], in the place of [T, W]"""
 
     def of_source(self, teacher: Out, source: Source) -> Value:
-        """What the teacher gives for one layer, or for the weighted sum of its [T, W] states after several."""
+        """The value that the teacher gives for one layer, or for the weighted sum of its [T, W]
+        states after several."""
+        given: Any
         if self.pools:
-            return tuple(teacher.pooled(source, pool) for pool in self.pools)  # type: ignore[return-value]
-        if isinstance(source, int):
-            return self.read(teacher, source)
-        return sum(weight * teacher.hidden(n) for n, weight in source.items())  # type: ignore[return-value]
+            given = tuple(teacher.pooled(source, pool) for pool in self.pools)
+        elif isinstance(source, int):
+            given = self.read(teacher, source)
+        else:
+            given = sum(weight * teacher.hidden(n) for n, weight in source.items())
+        return given  # type: ignore[no-any-return]
 
     def taps(self, layers: LayerMap) -> tuple[Taps, Taps]:
-        """What a comparison of these layers reads of the student, and what of the teacher."""
+        """The taps that a comparison of these layers reads of the student, and those of the
+        teacher."""
         if self.pools:
             theirs = [pooled(source, *self.pools) for source in layers.values()]
         else:
@@ -79,7 +88,8 @@ VECTORS: LayerOutput[tuple[Tensor, Tensor, Tensor]] = LayerOutput(Out.vectors, v
 
 
 def with_pooled_teacher(*pools: str) -> LayerOutput[Any]:
-    """The student's [T, W] states with the teacher's pooled ones, a tuple of [B, W] in the order of ``pools``."""
+    """The student's [T, W] states with the teacher's pooled ones, a tuple of [B, W] in the order of
+    ``pools``."""
     return LayerOutput(Out.hidden, hidden, pools)
 
 
@@ -113,20 +123,23 @@ def layerwise(
     reduction: Literal["sum", "mean"] = "sum",
     unsupported: str = "",
 ) -> Term:
-    """``loss`` of every student layer and the teacher's layer (or average of layers) that it learns from, over all layers. Its taps
-    are those of ``layers``: a loss that reads anything else of a model has to be a term of its own.
+    """``loss`` of every student layer and the teacher's layer (or average of layers) that it learns
+    from, over all layers. Its taps are those of ``layers``: a loss that reads anything else of a
+    model has to be a term of its own.
 
     Args:
-        kind: what is compared: HIDDEN, SCORES or VECTORS, or what :func:`with_pooled_teacher` gives.
+        kind: what is compared: HIDDEN, SCORES or VECTORS, or what :func:`with_pooled_teacher`
+            gives.
         layers: the pairs, in the order in which their losses are added.
-        loss: a scalar of one pair, projected out of ``pair.aux``; :func:`plain` or :func:`with_layout` of ``methods.core.losses``.
+        loss: a scalar of one pair, projected out of ``pair.aux``; :func:`plain` or
+            :func:`with_layout` of ``methods.core.losses``.
         reduction: over layers; reductions over tokens and width are those of ``loss``.
     """
-    if kind.declare is not hidden and not all(
-        isinstance(source, int) for source in layers.values()
-    ):
+    is_one_to_one = all(isinstance(source, int) for source in layers.values())
+    if kind.declare is not hidden and not is_one_to_one:
         raise ValueError(
-            "only hidden states have a weighted sum over teacher layers; map each layer to one number"
+            "only hidden states have a weighted sum over teacher layers; map each layer to one "
+            "number"
         )
 
     def term(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:

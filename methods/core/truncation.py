@@ -1,12 +1,13 @@
 """Where general distillation begins: the teacher itself, cut down to the student's shape.
 
-Learning attention from nothing takes far more text than a small corpus has; a student that begins with the
-teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is lost is regressed on what
-stays, heads are cut by singular values, feed-forward neurons by how much they write. Layers follow the nearest
-map. The teacher has to be of :data:`methods.core.families.LAYERED`, with as many heads as the
-student and no smaller dimension; otherwise the student begins at random. What a BERT has no place
-for is left out: MPNet's bias of relative positions. Our choice, measured in reports/LOG.md;
-``start=random`` is the row without any of it.
+Learning attention from nothing takes far more text than a small corpus has; a student that begins
+with the teacher's attention keeps it. Widths are cut to the coordinates that vary most, what is
+lost is regressed on what stays, heads are cut by singular values, feed-forward neurons by how much
+they write. Layers follow the nearest map. The teacher has to be of
+:data:`methods.core.families.LAYERED`, with as many heads as the student and no smaller dimension;
+otherwise the student begins at random. What a BERT has no place for is left out: MPNet's bias of
+relative positions. Our choice, measured in reports/LOG.md; ``start=random`` is the row without any
+of it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from methods.core.taps import hidden
 
 @dataclass
 class Activations:
-    """What the teacher computes on some text: float64, tokens in rows, on the CPU."""
+    """The numbers that a teacher computes on some text: float64, tokens in rows, on the CPU."""
 
     hidden: dict[int, Tensor] = field(default_factory=dict)  # layer -> [T, W], 0: embeddings
     middle: dict[int, Tensor] = field(default_factory=dict)
@@ -82,7 +83,8 @@ def regression(known: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _root(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors by."""
+    """Square root of the second moment of [x, 1] and its inverse: what a cut should weigh errors
+    by."""
     columns = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
     values, vectors = torch.linalg.eigh(columns.T @ columns / len(columns))
     # coordinates that hardly vary would get an unbounded inverse
@@ -97,23 +99,22 @@ def init_from_teacher(
     projection: nn.Linear,
     states: Activations,
 ) -> bool:
-    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width, if the shapes allow it.
-    Returns whether they do; if not, nothing was changed."""
-    big, small = teacher.config, student.config
-    heads, sizes = (
-        small.num_attention_heads,
-        ("hidden_size", "intermediate_size", "num_hidden_layers"),
-    )
-    ours, theirs = small.to_dict(), big.to_dict()
+    """Fill the student's encoder (pooler excepted) and the projection back to the teacher's width,
+    if the shapes allow it. Returns whether they do; if not, nothing was changed."""
+    big = teacher.config
+    small = student.config
+    heads = small.num_attention_heads
+    ours = small.to_dict()
+    theirs = big.to_dict()
+    sizes = ("hidden_size", "intermediate_size", "num_hidden_layers")
+    is_larger = any(ours[size] > theirs[size] for size in sizes)
     tables: Any = dict(teacher.base_model.embeddings.named_children())
     # ELECTRA's may be, and is projected to the width of the layers
     is_narrow = tables["word_embeddings"].weight.size(1) < big.hidden_size
-    if (
-        heads != big.num_attention_heads
-        or is_narrow
-        or any(ours[size] > theirs[size] for size in sizes)
-    ):
+    if heads != big.num_attention_heads or is_narrow or is_larger:
         return False
+
+    # the coordinates that are kept: those that vary most over this text
     layers: Any = family_of(teacher).layers(teacher.base_model)
     names = attention_names(teacher)
     layer_map = nearest_layers(small.num_hidden_layers, big.num_hidden_layers)
@@ -123,50 +124,48 @@ def init_from_teacher(
     ).mean(0)
     keep = variance_W.topk(small.hidden_size).indices.sort().values
 
+    # embeddings
     own = student.bert.embeddings
     own.word_embeddings.weight.copy_(tables["word_embeddings"].weight[:, keep])
+    first = 0
     # RoBERTa and MPNet number positions from behind that of [PAD]
-    first = (
-        teacher.base_model.embeddings.padding_idx + 1
-        if big.model_type in ("roberta", "mpnet")
-        else 0
-    )
+    if big.model_type in ("roberta", "mpnet"):
+        first = teacher.base_model.embeddings.padding_idx + 1
     places_LW = tables["position_embeddings"].weight[first:, keep]
     own.position_embeddings.weight[: len(places_LW)] = places_LW
+    kinds_KW = torch.zeros(1, len(keep))
+    if "token_type_embeddings" in tables:
+        kinds_KW = tables["token_type_embeddings"].weight[:, keep]
     # a teacher that knows one kind of segment, or none, adds the same to both
-    kinds_KW = (
-        tables["token_type_embeddings"].weight[:, keep]
-        if "token_type_embeddings" in tables
-        else torch.zeros(1, len(keep))
-    )
-    own.token_type_embeddings.weight.copy_(
-        kinds_KW.expand(len(own.token_type_embeddings.weight), -1)
-        if len(kinds_KW) == 1
-        else kinds_KW
-    )
+    if len(kinds_KW) == 1:
+        kinds_KW = kinds_KW.expand(len(own.token_type_embeddings.weight), -1)
+    own.token_type_embeddings.weight.copy_(kinds_KW)
     _copy_norm(student.bert.embeddings.LayerNorm, tables["LayerNorm"], keep)
+
+    # layers
     for m in range(1, small.num_hidden_layers + 1):
         target: Any = student.bert.encoder.layer[m - 1]
         source: Any = layers[layer_map[m] - 1]
         before = states.hidden[layer_map[m - 1]][:, keep]
         *parts, norm = names.parts(source)
-        _attention(
-            target, parts, before, regression(before, states.hidden[layer_map[m] - 1]), keep, heads
-        )
+        back = regression(before, states.hidden[layer_map[m] - 1])
+        _attention(target, parts, before, back, keep, heads)
         _copy_norm(target.attention.output.LayerNorm, norm, keep)
         middle = states.middle[layer_map[m]]
-        importance = states.neuron_activity[
-            layer_map[m]
-        ] * source.output.dense.weight.double().norm(dim=0)
+        activity = states.neuron_activity[layer_map[m]]
+        importance = activity * source.output.dense.weight.double().norm(dim=0)
         neurons = importance.topk(small.intermediate_size).indices.sort().values
         # the neurons read what the kept coordinates tell of the full width
-        wide, back = source.intermediate.dense, regression(middle[:, keep], middle)
+        wide = source.intermediate.dense
+        back = regression(middle[:, keep], middle)
         weight = wide.weight.double()[neurons]
         target.intermediate.dense.weight.copy_(weight @ back[:-1].T)
         target.intermediate.dense.bias.copy_(wide.bias.double()[neurons] + weight @ back[-1])
         target.output.dense.weight.copy_(source.output.dense.weight[keep][:, neurons])
         target.output.dense.bias.copy_(source.output.dense.bias[keep])
         _copy_norm(target.output.LayerNorm, source.output.LayerNorm, keep)
+
+    # the projection back to the teacher's width
     everything = torch.cat(list(states.hidden.values()))
     back = regression(everything[:, keep], everything)
     projection.weight.copy_(back[:-1].T)
@@ -186,7 +185,8 @@ def _attention(
     ``parts`` are the teacher's queries, keys, values and writing layer."""
     root, inverse = _root(before)
     *reading, writing = parts
-    width, small = writing.in_features // heads, target.attention.self.attention_head_size
+    width = writing.in_features // heads
+    small = target.attention.self.attention_head_size
 
     def augmented(linear: nn.Linear) -> Tensor:
         """[heads, D, K + 1]: the layer reading [kept, 1]."""

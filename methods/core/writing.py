@@ -1,4 +1,5 @@
-"""Students that write a text from a text: their words, their model, their settings, and the loss on the words to write."""
+"""Students that write a text from a text: their words, their model, their settings, and the loss on
+the words to write."""
 
 from __future__ import annotations
 
@@ -29,26 +30,32 @@ from methods.core.models import Cost, WritingModel
 from methods.core.settings import Count, Fraction, Positive
 from methods.core.taps import LOGITS
 
-PAD, OTHER, BEGIN = 0, 1, 2
-"""Of a student's own words: filling, a piece that the training pairs have not, and what stands before a text that is written."""
+PAD = 0
+"""A student's own word for filling."""
+OTHER = 1
+"""A student's own word for a piece that the training pairs have not."""
+BEGIN = 2
+"""A student's own word before a text that is written."""
 FIRST = 3
-"""Of its word pieces."""
+"""The first of a student's own words that is a word piece."""
 
 
 def sides(batch: Batch, words_T: Tensor) -> list[Tensor]:
-    """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into [B, S] sources with their [SEP] and [B, M] targets with
-    their own, filled with PAD."""
+    """``[CLS] source [SEP] target [SEP]`` of every pair in ``words_T``, cut into [B, S] sources
+    with their [SEP] and [B, M] targets with their own, filled with PAD."""
     # one wait for the device
     written = batch.layout.sum(batch.segment_ids[:, None])[:, 0].tolist()
     rows = zip(words_T.split(batch.layout.lengths), written, strict=True)
     cut = [row.split([len(row) - second, second]) for row, second in rows]
-    of_both = [source[1:] for source, _ in cut], [target for _, target in cut]
-    return [nn.utils.rnn.pad_sequence(list(side), batch_first=True) for side in of_both]
+    sources = [source[1:] for source, _ in cut]
+    targets = [target for _, target in cut]
+    return [nn.utils.rnn.pad_sequence(side, batch_first=True) for side in (sources, targets)]
 
 
 @dataclass(frozen=True)
 class WordPieces(Artefact):
-    """The tokens that occur in the training pairs, in the order of their numbers, and the one that ends each of them."""
+    """The tokens that occur in the training pairs, in the order of their numbers, and the one that
+    ends each of them."""
 
     name: ClassVar = "word_pieces"
 
@@ -56,9 +63,11 @@ class WordPieces(Artefact):
         return (TRAIN,)
 
     def make(self, given: Given) -> Mapping[str, Tensor]:
-        seen, end = torch.zeros(0, dtype=torch.int64), 0
+        seen = torch.zeros(0, dtype=torch.int64)
+        end = 0
         for batch in given.batches(TRAIN):
-            seen, end = torch.cat([seen, batch.token_ids.cpu()]).unique(), int(batch.token_ids[-1])
+            seen = torch.cat([seen, batch.token_ids.cpu()]).unique()
+            end = int(batch.token_ids[-1])
         return {"pieces": seen, "end": torch.tensor(end)}
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
@@ -87,6 +96,7 @@ class Writer(WritingModel, MarianMTModel):
         """Logits [N, V] of all words to write, each given those before it."""
         if taps - LOGITS:
             raise UndeclaredNeed("of a model that writes, a term can read logits alone")
+        # each word to write is given those before it
         source_BS, target_BM = self.sides(batch)
         before_BM = torch.cat(
             [target_BM.new_full((len(target_BM), 1), BEGIN), target_BM[:, :-1]], 1
@@ -101,7 +111,7 @@ class Writer(WritingModel, MarianMTModel):
         return Out(batch.layout, {Tap("logits"): self.lm_head(states_BMW[target_BM != PAD])})
 
     def forward(self, input_ids: Tensor | None = None, **given: Any) -> Any:
-        """Of ids alone, a target that is like its source: so that it can be counted."""
+        """Ids alone have a target that is like its source: so that the model can be counted."""
         if "encoder_outputs" not in given and "decoder_input_ids" not in given:
             given["decoder_input_ids"] = input_ids
         return super().forward(input_ids, **given)
@@ -112,15 +122,16 @@ class Writer(WritingModel, MarianMTModel):
     def written(self, batch: Batch) -> list[list[int]]:
         source_BS = self.sides(batch)[0]
         rows: Any = self.generate(source_BS, attention_mask=source_BS != PAD)  # type: ignore[misc]
-        kept = [
-            [word for word in row if word >= FIRST and word != self.config.eos_token_id]
-            for row in rows.tolist()
-        ]
-        return [self.pieces[torch.tensor(row, dtype=torch.int64) - FIRST].tolist() for row in kept]
+        texts: list[list[int]] = []
+        for row in rows.tolist():
+            words = [word for word in row if word >= FIRST and word != self.config.eos_token_id]
+            places = torch.tensor(words, dtype=torch.int64) - FIRST
+            texts.append(self.pieces[places].tolist())
+        return texts
 
     def cost(self) -> Cost:
-        """Of a source of so many tokens and a target of as many, which the decoder reads at once. Writing reads a target once for
-        each beam; nothing is computed twice."""
+        """The cost of a source of so many tokens and a target of as many, which the decoder reads
+        at once. Writing reads a target once for each beam; nothing is computed twice."""
         encoder, decoder = self.parts_cost()
         return Cost(
             encoder.per_token + decoder.per_token,
@@ -129,14 +140,16 @@ class Writer(WritingModel, MarianMTModel):
         )
 
     def training_cost(self) -> Cost:
-        """Of each token of a pair, half of which are a source."""
+        """The cost of each token of a pair, half of which are a source."""
         both = self.cost()
         return Cost(both.per_token / 2, both.per_squared_length / 4, 0)
 
     def parts_cost(self) -> tuple[Cost, Cost]:
-        """A source's keys and values, which the decoder computes once, are counted with its words, of which there are about as many."""
+        """A source's keys and values, which the decoder computes once, are counted with its words,
+        of which there are about as many."""
         c: Any = self.config
-        width, inner = c.d_model, 2 * c.d_model * c.encoder_ffn_dim
+        width = c.d_model
+        inner = 2 * width * c.encoder_ffn_dim
         encoder = Cost(c.encoder_layers * (4 * width**2 + inner), c.encoder_layers * 2 * width, 0)
         decoder = c.decoder_layers * (8 * width**2 + inner) + width * c.vocab_size
         return encoder, Cost(decoder, c.decoder_layers * 4 * width, 0)
@@ -144,7 +157,8 @@ class Writer(WritingModel, MarianMTModel):
 
 @dataclass(frozen=True, kw_only=True)
 class WritingMethod(Method):
-    """Settings of a student that writes (default: the base size of Vaswani et al. 2017), and how it is built."""
+    """Settings of a student that writes (default: the base size of Vaswani et al. 2017), and how it
+    is built."""
 
     needs_teacher: ClassVar = False
     writes: ClassVar = True
@@ -179,6 +193,7 @@ class WritingMethod(Method):
         return (WordPieces(),)
 
     def build(self, setup: Setup) -> Student:
+        # its words are the pieces of the training pairs
         known = setup.artefacts[WordPieces.name]
         end = int(words_of(known["pieces"], known["end"]))
         parts = {"layers": self.layers, "attention_heads": self.heads, "ffn_dim": self.ffn}
@@ -202,8 +217,10 @@ class WritingMethod(Method):
             **sizes,
         )
         model: Any = Writer(config)
+        # a plan has shapes alone
         if not model.pieces.is_meta:
             model.pieces.copy_(known["pieces"])
+        # how it writes
         asked = {
             "num_beams": self.beams,
             "length_penalty": self.length_penalty,
@@ -227,7 +244,8 @@ class WritingMethod(Method):
         return Term(term, weight, LOGITS)
 
     def stage(self, terms: Mapping[str, Term]) -> Stage:
-        # Noam: 2 / sqrt(512) / sqrt(8000) at most; 100,000 steps of 4,096 words are about 100 epochs of IWSLT's 160,000 pairs
+        # Noam: 2 / sqrt(512) / sqrt(8000) at most; 100,000 steps of 4,096 words are about 100
+        # epochs of IWSLT's 160,000 pairs
         paper = {
             "epochs": 100.0,
             "learning_rate": 9.9e-4 / self.rate,

@@ -8,11 +8,27 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.answer import ONE_SEED, Tried, answer, sheet
+from bench.analysis.answer import (
+    BUSY_TITLE,
+    ONE_SEED,
+    Tried,
+    answer,
+    busy_titles,
+    for_programs,
+    is_borderline,
+    sheet,
+)
+from bench.analysis.candidates import Candidate
 from bench.analysis.choose import choose
+from bench.record.speed_sessions import (
+    OWN_RUNTIME,
+    Conditions,
+    Footprint,
+    SpeedRecord,
+    Timing,
+)
 from bench.record.store import Store
-from bench.report.resampled import resample
-from bench.report.tables.registry import draw_means
+from bench.report.studies import Folder, study_of
 
 LABELS = np.random.default_rng(0).integers(2, size=400)
 
@@ -45,7 +61,7 @@ def asked(folder, rows, limits=None, seeds=(0,), tried=None):
             record = factories.record(row, "rte", seed, macs=macs * 10**8)
             factories.write(store, record, answers, LABELS)
     (choice,) = choose(store.root, limits or {}, ["rte"])
-    draw_means(choice.group, resample(choice.group, store))
+    choice = replace(choice, group=study_of(choice.group, Folder(store)))
     return answer(choice, TRIED if tried is None else tried, len(LABELS)), choice
 
 
@@ -96,7 +112,7 @@ def test_several_seeds_are_no_single_one(tmp_path):
 
 def test_a_class_that_the_taken_row_never_predicts_is_named(tmp_path):
     (choice,) = choose(factories.ticket_store(tmp_path).root, {})
-    draw_means(choice.group, resample(choice.group, Store(tmp_path)))
+    choice = replace(choice, group=study_of(choice.group, Folder(Store(tmp_path))))
     dead = next(row for row in choice.candidates if row.label == "dead")
     found = answer(replace(choice, candidates=(dead,)), {}, 332)
     assert "Suspect: " in found.sentence
@@ -111,3 +127,86 @@ def test_the_sheet_has_every_row_the_best_first(tmp_path):
     first = dict(zip(table.values_header, table.values[0], strict=True))
     assert float(first["acc low"]) < float(first["acc"]) < float(first["acc high"])
     assert first["what is done"] == "distilled"
+
+
+def session_of(store, rows, cores):
+    """A session of two runtimes, in which the row ``near`` has one of its own."""
+    known = {"device": "cpu", "dtype": "fp32", "threads": 1, "batch": 1, "length": "8"}
+    timings = []
+    for backend in ("sdpa", "onnx"):
+        at = Conditions(backend=backend, **known)
+        timings += [Timing(system=row, conditions=at, seconds=[0.002] * 20) for row in rows]
+    own = Conditions(backend=OWN_RUNTIME, **known)
+    timings.append(Timing(system="near", conditions=own, seconds=[0.001] * 20))
+    return SpeedRecord(
+        teacher=next(iter(store.records())).cell.teacher.name,
+        timings=timings,
+        footprints=[
+            Footprint(system="teacher", checkpoint_bytes=8, peak_bytes=300_000_000),
+            Footprint(system="teacher", backend="onnx", checkpoint_bytes=8, peak_bytes=70_000_000),
+        ],
+        env={} if cores is None else {"busy_cores": cores},
+        started="2026-01-01",
+        finished="2026-01-01",
+    )
+
+
+@pytest.mark.parametrize(("cores", "said"), [(0.0, "0.0000"), (1.3, "1.3000"), (None, "")])
+def test_titles_of_the_sheet_are_the_same_on_a_busy_machine_and_a_column_says_it(
+    tmp_path, cores, said
+):
+    _, choice = asked(tmp_path, ROWS)
+    session = session_of(Store(tmp_path), ["teacher", "same"], cores)
+    choice.group.speed_others = session.others
+    table = sheet(choice, session, TRIED)
+    header = for_programs(table, choice.group, session).values_header
+    assert not any("(busy)" in title for title in header)
+    values = for_programs(table, choice.group, session).values
+    assert {line[header.index(BUSY_TITLE)] for line in values} == {said}
+    # a person's table has the word in the titles of times
+    shown = [title for title in busy_titles(table, choice.group).header if title.endswith("(ms)")]
+    marked = [title for title in busy_titles(table, choice.group).header if "(busy)" in title]
+    assert (len(marked), len(shown)) == ((3, 0) if cores == 1.3 else (0, 3))
+
+
+def test_a_time_stands_under_its_own_runtime_alone(tmp_path):
+    _, choice = asked(tmp_path, ROWS)
+    session = session_of(Store(tmp_path), ["teacher", "same"], 0.0)
+    table = sheet(choice, session, TRIED)
+    lines = {
+        line.label: dict(zip(table.header, (cell.text for cell in line.all_cells), strict=True))
+        for line in table.lines
+    }
+    titles = {
+        name: f"{name}, 1 thread: p50 / p95 (ms)" for name in ("torch", "ONNX Runtime", "numpy")
+    }
+    seen = {
+        row: [lines[row][title] for title in titles.values()] for row in ("teacher", "near", "poor")
+    }
+    assert seen["teacher"] == ["2.00 / 2.00", "2.00 / 2.00", "–"]
+    assert seen["near"] == ["–", "–", "1.00 / 1.00"]
+    assert seen["poor"] == ["–"] * 3
+    assert lines["teacher"]["peak memory, torch (MB)"] == "300"
+    assert lines["teacher"]["peak memory, ONNX Runtime (MB)"] == "70"
+    assert lines["near"]["peak memory, torch (MB)"] == "–"
+
+
+@pytest.mark.parametrize(
+    ("low", "borderline"), [(97.04, True), (97.5, True), (97.6, False), (96.5, True), (96.4, False)]
+)
+def test_what_lies_within_half_a_point_of_the_bound_is_borderline(low, borderline):
+    assert is_borderline(Candidate("kd", 80.0, retained_low=low), 97.0) == borderline
+    assert not is_borderline(Candidate("teacher", 80.0, retained_low=100.0), 100.0)
+    assert not is_borderline(Candidate("kd", 80.0), 97.0)
+
+
+def test_a_borderline_answer_says_so_with_the_end_of_its_interval(tmp_path):
+    _, choice = asked(tmp_path, ROWS)
+    near = next(row for row in choice.candidates if row.label == "near")
+    bound = round(near.retained_low, 2) - 0.01
+    found, _ = asked(tmp_path, ROWS, {"retained": bound})
+    assert found.row.label == "near"
+    assert f"the bound is {bound:g} %" in found.sentence
+    assert "borderline because the interval begins at" in found.sentence
+    far, _ = asked(tmp_path, ROWS, {"retained": near.retained_low - 0.6})
+    assert "borderline" not in far.sentence

@@ -11,7 +11,8 @@ import pytest
 
 from bench import api
 from bench.analysis.choice_in_words import in_words, table
-from bench.analysis.choose import LIMITS, choose
+from bench.analysis.choose import choose
+from bench.analysis.limits import LIMITS
 from bench.errors import CHECK_FAILED, NOTHING_MEASURED, OK, InputError
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
@@ -278,7 +279,7 @@ def test_latencies_are_those_of_the_backend_and_of_8_bits_where_the_row_is(store
         assert latencies["wide"] == pytest.approx(expected)
         assert latencies["wide+int8"] == pytest.approx(200)
     (choice,) = choose(store.root, {}, ["rte"], threads=3)
-    assert not choice.group.latencies
+    assert not choice.group.speed.latencies
 
 
 def test_rows_of_one_score_are_told_apart_by_the_answers_that_they_change(store):

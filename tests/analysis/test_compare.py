@@ -14,15 +14,19 @@ from differences_drawn import bootstrap
 from bench import api
 from bench.analysis.choice_in_words import in_words
 from bench.analysis.choose import choose
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.analysis.trace import trace
 from bench.errors import InputError
-from bench.record.cell import Search, Trial, record_key, train_key
+from bench.record.cell import Cell, Search, Trial, record_key, train_key
+from bench.record.named_rows import row_named
 from bench.record.store import Store
 from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
-from bench.report.groups import ONE_SEED, groups
 from bench.report.pictures import plotted_differences
+from bench.report.score_column import ONE_SEED
+from bench.report.studies import studies
+from bench.report.tables.differences import systems_compared
 from bench.report.tables.leaderboard import leaderboard, summary
 from bench.report.write import write_groups
 
@@ -209,7 +213,7 @@ def test_where_one_column_is_no_noise_the_report_shows_its_difference(store, tmp
 def test_trace_finds_the_mean_that_reports_print_and_its_difference(taught):
     (lines,) = compare(taught.root, "microbert", "kd").values()
     for text in (f"{lines[-1].first:.1f}", f"{lines[-1].difference:+.1f}"):
-        assert any("mean of 2" in origin["what"] for origin in trace(text, taught.root)), text
+        assert any("mean of 2" in origin.what for origin in trace(text, taught.root)), text
 
 
 @pytest.mark.slow
@@ -239,32 +243,68 @@ def test_rows_that_are_not_there_or_not_alike_are_refused(store):
         compare(store.root, "pkd", "kd")
 
 
-def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_two_rows(
-    store, tmp_path
-):
+def write_tuned(store: Store, row: str, called: str) -> tuple[Cell, Cell]:
+    """The first training of a row once more, as what a search chose: both cells."""
     plain = next(
-        r for r in store.records() if (r.row, r.cell.tasks, r.cell.seed) == ("kd", ("rte",), 0)
+        r for r in store.records() if (r.row, r.cell.tasks, r.cell.seed) == (row, ("rte",), 0)
     )
     search = Search(
-        of="kd",
+        of=row,
         metric="accuracy",
         held_back="h",
         settings=("pace",),
         seed=0,
-        trials=(Trial(row="kd", score=50.0),),
+        trials=tuple(Trial(row=row, score=50.0) for _ in range(2)),
     )
-    cell = plain.cell.model_copy(update={"label": "kd (best of 2)", "search": search})
-    keys = {"cell": cell, "key": record_key(cell)}
-    factories.write(store, plain.model_copy(update=keys), wrong(0.30, 1), LABELS)
-    for typed in (plain.cell, cell):
+    cell = plain.cell.model_copy(update={"label": called, "search": search})
+    tuned = plain.model_copy(update={"cell": cell, "key": record_key(cell)})
+    factories.write(store, tuned, wrong(0.30, 1), LABELS)
+    return plain.cell, cell
+
+
+def test_a_row_that_a_search_chose_and_the_plain_row_of_the_same_training_stay_two_rows(
+    store, tmp_path
+):
+    for typed in write_tuned(store, "kd", "kd (best of 2)"):
         ((_, group),) = write_groups(store, tmp_path / "p", [typed])
         assert {"kd", "kd (best of 2)"} <= set(group.systems)
         assert not group.left_out
 
 
+def test_tuned_rows_are_asked_for_without_blanks_and_brackets(store):
+    """By the option where the plain row is there too; else by the name that was typed alone."""
+    write_tuned(store, "kd", "kd (best of 2)")
+    write_tuned(store, "tinybert", "tinybert (best of 2)")
+    (plain,) = compare(store.root, "kd", "tinybert", tasks=["rte"]).values()
+    (tuned,) = compare(store.root, "kd", "tinybert", tasks=["rte"], tuned=True).values()
+    (quoted,) = compare(store.root, "kd (best of 2)", "tinybert (best of 2)", ["rte"]).values()
+    assert tuned == quoted
+    assert tuned[0].names == ("kd (best of 2)", "tinybert (best of 2)")
+    assert plain[0].names == ("kd", "tinybert")
+    with pytest.raises(InputError, match="no record of the row 'microbert'"):
+        compare(store.root, "kd", "microbert", tuned=True)
+
+    alone = [r for r in store.records() if r.row != "kd"]
+    assert row_named("kd", alone, store.root) == "kd (best of 2)"
+    with pytest.raises(InputError, match=r"no row in .* was tuned"):
+        row_named("kd", [r for r in alone if r.cell.search is None], store.root, tuned=True)
+
+
+def test_a_name_that_two_rows_were_typed_by_is_refused(store):
+    write_tuned(store, "kd", "kd (best of 2)")
+    records = [r for r in store.records() if r.row == "kd (best of 2)"]
+    cell = records[0].cell.model_copy(
+        update={"label": "kd (best of 2) (fp16 outputs)", "teacher_outputs": "fp16"}
+    )
+    records.append(records[0].model_copy(update={"cell": cell}))
+    with pytest.raises(InputError, match=r"may be 'kd \(best of 2\)', 'kd \(best of 2\) \(fp16"):
+        row_named("kd", records, store.root)
+
+
 def test_a_report_compares_with_the_row_that_is_named(store, tmp_path):
     ((_, group),) = write_groups(store, tmp_path / "p", reference="tinybert")
-    (table,) = [table for table in group.tables if table.title == "Systems compared with tinybert"]
+    table = systems_compared(group)
+    assert table.title == "Systems compared with tinybert"
     assert [line.label for line in table.lines][:-1] == ["kd", "microbert"]
     with pytest.raises(InputError, match="pkd"):
         write_groups(store, tmp_path / "p", reference="pkd")
@@ -435,7 +475,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
         store.write(*factories.consistent(factories.changed(record, teacher=teacher), arrays))
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {
-        str(place_of(g)) for g in groups(store.records())
+        str(place_of(g)) for g in studies(store.records())
     }
     assert list(found.values()) == [alone, alone], "the same answers"
     for record, arrays in records:
@@ -444,7 +484,7 @@ def test_rows_with_two_teachers_or_two_recipes_have_a_comparison_for_each(store)
         )
     found = compare(store.root, "microbert", "kd", ["rte"])
     assert {title.partition(", report ")[2] for title in found} == {
-        str(place_of(g)) for g in groups(store.records())
+        str(place_of(g)) for g in studies(store.records())
     }
     assert len(found) == 3
 

@@ -11,26 +11,19 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.gate import (
+from bench.analysis.gate import GateLimits, check
+from bench.analysis.gate_acceptances import Acceptance, accept, budgets_of, unmet
+from bench.analysis.gate_in_words import junit, summary, workflow_commands
+from bench.analysis.gate_result import (
     MISSING,
     OTHER,
     PASSED,
     REGRESSED,
     UNCLEAR,
-    Acceptance,
-    GateLimits,
     GateResult,
-    accept,
-    budgets_of,
-    chance,
-    check,
-    junit,
     overall,
-    summary,
-    unmet,
-    verdict,
-    workflow_commands,
 )
+from bench.analysis.gate_scores import chance, verdict
 from bench.errors import InputError
 from bench.record.cell import IN_8_BITS, record_key
 from bench.record.schema import Record

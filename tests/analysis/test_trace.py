@@ -8,13 +8,13 @@ import re
 import factories
 import numpy as np
 import pytest
+from studied import studied
 
 from bench.analysis.trace import describe, trace
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.resampled import judge_answers, resample
 from bench.report.speed import latency_tables
+from bench.report.studies import studies
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, sizes_of
 from bench.report.tables.retention import retentions
@@ -43,7 +43,7 @@ def numbers(cell: str) -> list[str]:
 
 @pytest.mark.slow
 def test_every_number_of_the_tables_is_found(paper_store):
-    (group,) = groups(paper_store.records())
+    (group,) = studies(paper_store.records())
     tables = [table for table in (accuracy(group), cost(group)) if table]
     printed = {
         number
@@ -77,11 +77,9 @@ def test_ratios_are_found_where_a_teacher_is_suspect_or_has_another_training(tmp
         write("pkd", task, 0.7, "b" if right else "a")
         write("teacher", task, right and right - 0.1, "b")
         current.write_text("attempt-1.json\n")
-    (group,) = groups(store.records())
-    judge_answers(group, store)
-    drawn = resample(group, store)
-    monkeypatch.setattr("bench.analysis.trace.resample", lambda *_: drawn)
-    tables = [retentions(group, drawn)]
+    group = studied(store)
+    monkeypatch.setattr("bench.report.studies.resample", lambda *_: group.answers)
+    tables = [retentions(group)]
     printed = {
         number
         for table in tables
@@ -106,14 +104,13 @@ def test_every_size_of_a_row_is_found_on_each_of_its_tasks(tmp_path):
                 update={"sizes": sizes.model_copy(update=changed)}
             )
         )
-    (group,) = groups(store.records())
+    (group,) = studies(store.records())
     table = sizes_of(group)
     assert {row[0] for row in table.rows} == {"bilstm, rte", "bilstm, sst2"}
     for row in table.rows:
         for title, cell in zip(table.header[1:], row[1:], strict=True):
             assert any(
-                origin["what"].startswith(f"{row[0]}, {title}")
-                for origin in trace(cell, store.root)
+                origin.what.startswith(f"{row[0]}, {title}") for origin in trace(cell, store.root)
             ), (
                 row[0],
                 title,
@@ -127,9 +124,9 @@ def test_every_number_of_a_session_is_found(tmp_path):
             for title, cell in zip(table.header[1:-1], row[1:-1], strict=True):
                 found = [trace(number, tmp_path) for number in re.findall(r"\d[\d,]*\.\d+x?", cell)]
                 assert all(found), (row[0], title, cell)
-    (faster,) = [one for one in trace("2.86x", tmp_path) if "bound" not in one["what"]]
-    assert faster["kind"] == "speed-up"
-    assert faster["session"] == record.key
+    (faster,) = [one for one in trace("2.86x", tmp_path) if "bound" not in one.what]
+    assert faster.kind == "speed-up"
+    assert faster.session == record.key
     assert "session" in describe("2.86x", [faster], tmp_path)
 
 
@@ -138,9 +135,9 @@ def test_a_sign_asks_for_a_difference_and_an_x_for_a_speed_up(tmp_path):
     for label, score in (("kd", 0.6), ("tinybert", 0.645), ("teacher", 0.045)):
         store.write(factories.record(label, "rte", score=score))
     write_speed(tmp_path, SESSION)
-    assert [o["what"].split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert minus kd"]
-    assert [o["what"].split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd minus tinybert"]
-    plain = {o["kind"] for o in trace("4.5", tmp_path)}
+    assert [o.what.split(",")[0] for o in trace("+4.5", tmp_path)] == ["tinybert minus kd"]
+    assert [o.what.split(",")[0] for o in trace("-4.5", tmp_path)] == ["kd minus tinybert"]
+    plain = {o.kind for o in trace("4.5", tmp_path)}
     assert plain == {"", "difference"}  # the teacher's score too
     assert not trace("4.5x", tmp_path)
     assert not trace("+64.5", tmp_path)

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import bench.data.checkpoints as checkpoints
-from bench.analysis.gate import budgets_of, read_acceptances
+from bench.analysis.gate_acceptances import budgets_of, read_acceptances
 from bench.analysis.power import number_of_seeds
 from bench.analysis.trace import trace
 from bench.audit.checks import audit
@@ -31,9 +31,10 @@ from bench.data.table_files import read
 from bench.data.tasks import EvaluationSet, Task, from_toml
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
-from bench.plan.request import Request, parse_jobs, parse_numbers, parse_seeds
 from bench.plan.spelling import parse_rows
 from bench.report.write import names_in
+from bench.request import Request
+from bench.request.text import parse_jobs, parse_numbers, parse_seeds
 
 ROOT = Path(__file__).resolve().parents[2]
 RELAXED = settings(

@@ -26,8 +26,9 @@ from bench.errors import InputError
 from bench.make.augmentation import TeacherCandidates
 from bench.make.given import in_checkpoint
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.store import Store
+from bench.request import Request
+from bench.request.choices import AUGMENTATIONS
 from bench.train.numerics import ComputeSettings
 from methods.core.artefacts import blank_artefacts
 from methods.core.masked import TeacherHead
@@ -41,7 +42,7 @@ def nobody(sentences):
     return [{0: ["cat", "dog"]} for _ in sentences]
 
 
-@pytest.mark.parametrize("kind", augmentation.KINDS)
+@pytest.mark.parametrize("kind", AUGMENTATIONS)
 @pytest.mark.parametrize("pairs", [False, True])
 def test_every_row_comes_first_unchanged_and_no_variant_twice(kind, pairs):
     rows = tiny.split(20, pairs=pairs)

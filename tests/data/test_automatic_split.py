@@ -8,14 +8,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from bench.data.automatic_split import divided
+from bench.data.automatic_split import TENTH, divided
 from bench.data.own_tasks import expand
-from bench.data.sources import source_for
+from bench.data.sources import held_back, source_for
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
+from bench.request import Request
 
 CLASSES = ("billing", "refund", "spam", "legal")
 TASK = Task(
@@ -166,3 +166,49 @@ def test_a_group_that_cannot_be_kept_is_one_line(tmp_path, settings, says):
     pandas.DataFrame({"text": ["a b"], "label": ["no"]}).to_csv(tmp_path / "dev.csv", index=False)
     with pytest.raises(InputError, match=says):
         sides(f"{typed}{settings}")
+
+
+def test_a_tenth_has_every_classs_share_and_each_draw_is_another_one():
+    rows = imbalanced()
+    drawn = [divided(rows, TASK, "tickets.csv", TENTH, draw) for draw in range(3)]
+    for division in drawn:
+        assert sorted(division.train + division.scored) == list(range(300))
+        counts = np.bincount(rows.labels[division.scored], minlength=4)
+        assert counts.tolist() == [15, 10, 4, 1]
+        texts = [
+            {rows.first[place] for place in side} for side in (division.train, division.scored)
+        ]
+        assert not texts[0] & texts[1]
+    assert len({tuple(division.scored) for division in drawn}) == 3
+
+
+def test_a_search_on_own_classes_holds_out_every_classs_share_and_no_part_of_a_group(tmp_path):
+    typed = tickets(
+        tmp_path,
+        label=["legal" if row % 10 == 0 else "no" for row in range(60)],
+        customer=[f"c{row // 2}" for row in range(60)],
+    )
+    ((task, _),) = expand(f"{typed}:text=text:group=customer")
+    trial, part = held_back(task, source_for(task, "sample", offline=True))
+    train = part.load(trial, "train")
+    scored = part.load(trial, trial.evaluation[0])
+    assert len(train) + len(scored) == 48, "what the automatic split trains on"
+    legal = task.labels.index("legal")
+    assert 0 < (scored.labels == legal).sum() < 3
+    assert (train.labels == legal).any()
+    assert not set(train.groups) & set(scored.groups)
+    again = held_back(task, source_for(task, "sample", offline=True), draw=1)[1]
+    assert again.load(trial, trial.evaluation[0]).first != scored.first
+
+
+def test_fewer_training_rows_have_every_classs_share():
+    rows = imbalanced()
+    fewer = rows.limited(60, by_class=True)
+    assert np.bincount(fewer.labels, minlength=4).tolist() == [30, 21, 8, 1]
+    assert list(fewer.ids) == sorted(fewer.ids), "in their order"
+    # of few rows each class has one, and of fewer than there are classes not all
+    assert np.bincount(rows.limited(5, by_class=True).labels, minlength=4).tolist() == [2, 1, 1, 1]
+    assert len(rows.limited(2, by_class=True)) == 2
+    assert len(rows.limited(300, by_class=True)) == len(rows.limited(None, by_class=True)) == 300
+    plain = rows.limited(60)
+    assert list(plain.ids) == sorted(np.random.default_rng(0).permutation(300)[:60].tolist())

@@ -23,6 +23,7 @@ from transformers import (
 )
 
 from bench.cache import cache_root
+from bench.data import checkpoints
 from bench.data.checkpoints import find, odd_notes, tokenizer_of
 from bench.data.tasks import GLUE
 from bench.data.weights_header import compare, model_class, shapes_in
@@ -459,3 +460,12 @@ def test_a_user_without_a_home_is_told_the_variable(monkeypatch):
     monkeypatch.setattr(Path, "home", without_home)
     with pytest.raises(InputError, match="BERT_BENCH_CACHE"):
         users_cache()
+
+
+def test_weights_of_a_known_sentence_encoder_are_known_in_any_folder(tmp_path, monkeypatch):
+    """all-mpnet-base-v2 is known by its hash, whatever its folder is called; other weights are not."""
+    folder = tiny.save_teacher(tmp_path / "renamed")
+    assert find(str(folder), GLUE["mnli"]).note == ""
+    known = find(str(folder), GLUE["mnli"]).sha256
+    monkeypatch.setattr(checkpoints, "TRAINED_ON_PAIRS", (known,))
+    assert "renamed was trained for sentence similarity" in find(str(folder), GLUE["mnli"]).note

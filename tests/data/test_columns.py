@@ -13,8 +13,8 @@ from bench.data.columns import are_named_as_a_pair
 from bench.data.own_tasks import expand
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.plan.show import as_json, describe
+from bench.request import Request
 
 ROWS = 60
 TEXTS = [f"the cat number {i} runs" for i in range(ROWS)]

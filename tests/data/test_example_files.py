@@ -17,7 +17,7 @@ from bench.data.sources import Folder, source_for
 from bench.data.tasks import GLUE, from_toml
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
+from bench.request import Request
 
 LABELS = ["no", "yes"]
 

@@ -15,8 +15,8 @@ from bench.data.corpus import read_corpus
 from bench.data.hub import WAITS, downloaded
 from bench.errors import InputError
 from bench.plan.auto import without_auto
-from bench.plan.request import Request
 from bench.record.store import Store
+from bench.request import Request
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ PART = "the cat runs in the house and the old bird sings"
 @pytest.fixture
 def text_hub(tmp_path, monkeypatch):
     """A hub with a data set of two files, for runs on real data that name no text."""
-    monkeypatch.setattr("bench.plan.request.PUBLIC_TEXT", TEXT)
+    monkeypatch.setattr("bench.request.PUBLIC_TEXT", TEXT)
     folder = tmp_path / "text" / "wikitext-103-raw-v1"
     folder.mkdir(parents=True)
     for shard in range(2):

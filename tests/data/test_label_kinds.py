@@ -15,7 +15,7 @@ from bench.data.own_tasks import expand
 from bench.data.sources import source_for
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
+from bench.request import Request
 
 WRITE = {
     "csv": lambda rows, file: rows.to_csv(file, index=False),

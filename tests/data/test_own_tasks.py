@@ -18,8 +18,8 @@ from bench.data.sources import source_for
 from bench.data.table_files import Split
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.store import Store
+from bench.request import Request
 from bench.workflows.backends import batches_of
 
 ROWS = {

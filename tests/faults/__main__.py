@@ -178,7 +178,7 @@ def judged(
     inputs: Path, root: Path, expected: dict[str, Any], wrong: list[str], retry: bool
 ) -> list[str]:
     """Run it again to its end: what is lost, there twice, corrupt, unlike the unbroken run or missing. The folder is removed."""
-    from bench.workflows.upkeep import BROKEN, sentence, survey_store
+    from bench.workflows.upkeep import BROKEN, survey_store
 
     before = finished(root)
     ended(start(inputs, root, "again", retry=retry), root, "again", wrong, (0,))
@@ -188,8 +188,8 @@ def judged(
     wrong += [
         f"twice: {count} finished attempts in {cell}" for cell, count in counts.items() if count > 1
     ]
-    survey = survey_store(root / "results", root / "cache")["found"]
-    wrong += [f"corrupt: {sentence(entry)}" for entry in survey if entry["kind"] == BROKEN]
+    found = survey_store(root / "results", root / "cache").found
+    wrong += [f"corrupt: {entry.sentence()}" for entry in found if entry.kind == BROKEN]
     wrong += [
         f"unequal or unfinished: {cell}"
         for cell, value in expected.items()

@@ -16,9 +16,9 @@ from bench import api, cache
 from bench.cache import Slot
 from bench.data import checkpoints
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.keys import digest
 from bench.record.store import Store
+from bench.request import Request
 from methods.core.artefacts import BASE, TRAIN, Artefact
 from methods.finetune import FineTune
 

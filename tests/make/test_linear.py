@@ -80,17 +80,17 @@ def test_a_second_text_has_words_of_its_own(tmp_path):
 def test_its_file_answers_the_same(classes, tmp_path):
     task, train = classes
     folder = tmp_path / linear.NAME
-    model, seconds = linear.write_baseline(folder, task, train, {task.name: train})
-    assert seconds > 0
+    written = linear.write_baseline(folder, task, train, {task.name: train})
+    assert written.seconds > 0
     opened = linear.load(folder / linear.FILE)
-    assert (opened.logits(train.texts) == model.logits(train.texts)).all()
+    assert (opened.logits(train.texts) == written.model.logits(train.texts)).all()
     assert opened.labels == task.labels
 
 
 @pytest.mark.parametrize("text", ["the old cat", "dog dog dog", "wholly unknown"])
 def test_the_lines_that_use_it_need_numpy_alone(classes, tmp_path, text):
     task, train = classes
-    model, _ = linear.write_baseline(tmp_path / "m", task, train, {task.name: train})
+    model = linear.write_baseline(tmp_path / "m", task, train, {task.name: train}).model
     code = "\n".join(linear.lines_that_use_it(task))
     code = code.replace("THIS-FOLDER", str(tmp_path / "m")).replace("a text", text)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -111,7 +111,7 @@ def test_it_is_a_row_with_its_size(request_, tmp_path):
     request = request_(methods="", tasks="rte")
     (task,) = api.plan(request).tasks
     folder = tmp_path / linear.NAME
-    model, _ = linear.write_baseline(folder, task.task, task.train, task.evaluation)
+    model = linear.write_baseline(folder, task.task, task.train, task.evaluation).model
     request = replace(request, methods=f"predictions:{folder}")
     carry_out(api.plan(request), Progress())
     records = {r.cell.method: r for r in api.Store(request.results).records()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import tiny
@@ -10,7 +12,7 @@ import torch
 
 from bench.measure import serving
 from bench.measure.latency import full_length
-from bench.measure.serving import Served, time_served
+from bench.measure.serving import Served, footprints, time_served
 from bench.record.speed_sessions import OWN_RUNTIME, SpeedRecord
 from bench.report.speed import main_conditions
 
@@ -24,7 +26,8 @@ ALL = ("sdpa", "onnx", "onnx-int8")
 
 def timed(models, others=None, batch=1):
     load = full_length(batch, 8, 40)
-    return time_served(models, others or {}, load, batch, (1, 2), rounds=6)
+    with tempfile.TemporaryDirectory() as folder:
+        return time_served(models, others or {}, load, batch, (1, 2), 6, Path(folder))
 
 
 def session(timings):
@@ -88,3 +91,15 @@ def test_a_busy_machine_is_timed_less_often(monkeypatch):
 def test_a_batch_of_ones_own_is_the_main_one():
     timings = timed([Served("teacher", tiny.classifier(), ("sdpa",))], batch=4)
     assert main_conditions(session(timings)).batch == 4
+
+
+@with_onnx
+def test_memory_is_measured_in_torch_and_of_each_file(tmp_path):
+    load = full_length(1, 8, 40)
+    models = [Served("teacher", tiny.classifier(hidden=512), ALL)]
+    time_served(models, {}, load, 1, (1,), 3, tmp_path)
+    found = footprints(models, tmp_path, lambda done, total: None)
+    assert [(each.system, each.backend) for each in found] == [("teacher", name) for name in ALL]
+    assert all(each.peak_bytes and each.peak_bytes > 0 for each in found)
+    sizes = {each.backend: each.checkpoint_bytes for each in found}
+    assert sizes["onnx-int8"] < 0.5 * sizes["onnx"]

@@ -88,6 +88,41 @@ def test_distilbert_has_spread_layers_of_the_teachers_own_family(family, batch, 
     answers_as_transformers_opens_it(student.model, batch, tmp_path)
 
 
+@pytest.mark.parametrize("family", ["bert", *OTHERS])
+@pytest.mark.parametrize("name", ["finetune", "kd", "tinybert", "microbert"])
+def test_a_student_of_the_teachers_layers_begins_with_whole_ones(name, family, batch, tmp_path):
+    """``start=layers``: the first and last of four layers, not the first two, and the teacher's states
+    need no projection."""
+    config = tiny.family_config(family, layers=4)
+    row = methods.get(name)(
+        start="layers",
+        layers=2,
+        hidden=config.hidden_size,
+        heads=config.num_attention_heads,
+        ffn=config.intermediate_size,
+    )
+    teacher, _, student = student_of(row, family)
+    assert student.model.config.model_type == family
+    theirs = teacher.base_model.encoder.layer
+    ours = student.model.base_model.encoder.layer
+    for mine, taken in zip(ours, (theirs[0], theirs[3]), strict=True):
+        for part, weight in taken.state_dict().items():
+            assert torch.equal(mine.state_dict()[part], weight), part
+    if name == "tinybert":
+        states = torch.randn(3, config.hidden_size)
+        assert torch.equal(student.aux["projection"](states), states)
+    if name != "microbert":  # its experts are one layer only once they are fused
+        answers_as_transformers_opens_it(student.model, batch, tmp_path)
+
+
+def test_layers_of_another_width_are_refused_with_the_settings_that_fit():
+    with pytest.raises(MethodError, match="write hidden=24:heads=4:ffn=48 behind kd"):
+        methods.get("kd")(start="layers").requires(tiny.family_config("mpnet", layers=4))
+    with pytest.raises(MethodError, match="layers=5 should be at most the teacher's 4"):
+        row = methods.get("kd")(start="layers", layers=5, hidden=24, heads=4, ffn=48)
+        row.requires(tiny.family_config("mpnet", layers=4))
+
+
 @pytest.mark.parametrize("family", OTHERS)
 def test_distilbert_takes_its_pre_trained_encoder(family):
     """The first step's student is of the teacher's family, and the second step's begins as it ended."""

@@ -32,10 +32,10 @@ def _modules_of_one_test(monkeypatch, tmp_path):
 
 
 def text_of(name: str) -> str:
-    """A method's file; that of TAKD is printed in docs/artefacts.md."""
+    """A method's file; that of TAKD is printed in docs/extend.md."""
     if name != "takd":
         return (FOLDER / f"{name}.py").read_text()
-    page = (ROOT / "docs" / "artefacts.md").read_text()
+    page = (ROOT / "docs" / "extend.md").read_text()
     (code,) = (c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "TAKD" in c)
     return code
 

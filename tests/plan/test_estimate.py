@@ -13,10 +13,10 @@ from bench.plan import estimate, show
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
 from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP, Cost, Step
-from bench.plan.request import Request
 from bench.plan.show import parts_of
 from bench.plan.steps import steps_of
 from bench.record.cell import record_key
+from bench.request import Request
 from bench.run import executors
 from bench.train.numerics import ComputeSettings
 
@@ -44,7 +44,7 @@ def planned(teacher_folder, glue_folder, tmp_path):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e6)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, precision="fp32": 1e6)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def card(monkeypatch):
 
     def has(*rates: float, free: float = 80e9) -> None:
         monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: rates)
-        monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e11)
+        monkeypatch.setattr(estimate, "flops_per_second", lambda threads, precision="fp32": 1e11)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (int(free), 80 * 10**9))
 
     return has
@@ -198,9 +198,9 @@ def test_auto_is_as_many_jobs_as_cores_and_memory_allow_and_one_for_a_short_plan
 ):
     monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 10**12)
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e15)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, precision="fp32": 1e15)
     assert planned(jobs=0).request.jobs == 1
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e6)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, precision="fp32": 1e6)
     assert planned(jobs=0).request.jobs == 6
     assert planned(jobs=0, threads=2).request.jobs == 3
     monkeypatch.setattr(estimate, "usable_memory_bytes", lambda: 2 * 10**9)

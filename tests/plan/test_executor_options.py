@@ -9,7 +9,9 @@ import pytest
 
 from bench import api
 from bench.errors import InputError
-from bench.plan.request import PACKAGES, Request, parse_slurm
+from bench.request import Request
+from bench.request.choices import PACKAGES
+from bench.request.text import parse_slurm
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from transformers import BertConfig
 from bench.data.tasks import GLUE
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
-from bench.plan.request import Request
 from bench.plan.spelling import parse_methods
 from bench.record.store import Store
+from bench.request import Request
 from bench.workflows.experiment import choose, describe_experiment
 from methods import WRITERS
 

@@ -17,7 +17,8 @@ import tiny
 
 import methods
 from bench import api
-from bench.analysis.gate import PASSED, check
+from bench.analysis.gate import check
+from bench.analysis.gate_result import PASSED
 from bench.progress import Progress
 from bench.record.code import (
     CURRENT,

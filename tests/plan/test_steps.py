@@ -77,6 +77,20 @@ def test_what_only_a_finished_artefact_was_made_from_is_not_made(request_, monke
     assert "nothing to do needs it" in line
 
 
+def test_rows_that_several_tasks_share_are_written_once(request_):
+    """The first lines say the data and the teacher; a task with other rows to do has its own."""
+    plan = api.plan(request_(methods=RANDOM, tasks="rte,stsb"))
+    lines = describe(plan).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["plan:", "data:", "teacher:"]
+    (place,) = (number for number, line in enumerate(lines) if line.startswith("  rows:"))
+    assert "finetune" in lines[place]
+    assert all(task in lines[place + 1] for task in ("rte", "stsb"))
+
+    record_of_the_teacher(plan)
+    fewer = describe(api.plan(plan.request)).splitlines()
+    assert sum(line.startswith("  rows:") for line in fewer) == 2
+
+
 def test_a_student_of_several_tasks_begins_with_the_one_start_that_its_key_names(
     tmp_path, request_
 ):

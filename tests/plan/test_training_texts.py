@@ -13,9 +13,9 @@ from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.plan.plan import ArtefactPlan, Plan
-from bench.plan.request import Request
 from bench.plan.training_texts import MOST_PASSES, TrainingTexts
 from bench.record.store import Store
+from bench.request import Request
 
 LABELS = ["meow", "woof", "tweet", "blub"]
 """Words that are in no text."""
@@ -94,6 +94,12 @@ def test_of_several_tasks_all_texts_are_read_in_any_order(tmp_path, teacher_fold
     both = planned(f"{one},{other}", teacher_folder, tmp_path)
     assert len(documents(both)) == len(set(TRAIN.first)) + len(more)
     assert start(planned(f"{other},{one}", teacher_folder, tmp_path)).key == start(both).key
+    # alone each begins with its own texts, and the plan of both says it
+    alone = planned(one, teacher_folder, tmp_path)
+    assert start(alone).key != start(both).key
+    said = "a run of other files together begins otherwise, and has other records"
+    assert any(said in note for note in both.notes)
+    assert not any(said in note for note in alone.notes)
 
 
 def test_other_texts_stay_what_they_were(tmp_path, teacher_folder):

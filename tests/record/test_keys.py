@@ -17,7 +17,6 @@ from bench.record.cell import Cell, record_key, train_key
 from bench.record.keys import canonical, digest
 from bench.record.recipe import Recipe
 from bench.record.schema import load
-from bench.record.task_facts import facts_of
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"
 
@@ -146,7 +145,7 @@ def test_committed_records_say_their_task_and_keep_their_keys():
         record = load(text, str(file))
         if "folder-glue" in file.parts:  # all others are younger than the field
             assert "task" not in json.loads(text), "committed records are not rewritten"
-        assert record.task == facts_of((GLUE | WRITTEN)[record.cell.tasks[0]])
+        assert record.task == (GLUE | WRITTEN)[record.cell.tasks[0]].facts()
         assert (record.key, record.train_key) == (
             record_key(record.cell, record.point),
             train_key(record.cell),

@@ -11,12 +11,12 @@ import tiny
 
 from bench.analysis.trace import trace
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.record.cell import Partner
 from bench.record.differences import comparability_key, left_out_lines
 from bench.record.store import Store
-from bench.report.groups import groups
+from bench.report.studies import studies
 from bench.report.write import write_reports
+from bench.request import Request
 
 TIMES = (f"2026-11-{day:02}T07:00:00+00:00" for day in itertools.count(1))
 
@@ -42,7 +42,7 @@ def test_seeds_of_two_trainings_are_not_averaged():
         trained("kd", seed=0, score=0.9, **old),
         *(trained("kd", seed=s, score=0.6, **new) for s in (1, 2)),
     ]
-    (group,) = groups(records)
+    (group,) = studies(records)
     assert group.values("kd", group.columns[0]) == {1: 60.0, 2: 60.0}
     (line,) = left_out_lines(group.left_out)
     assert line.startswith(f"left out: kd on rte, seed 0 ({records[0].key[:12]});")
@@ -52,7 +52,7 @@ def test_seeds_of_two_trainings_are_not_averaged():
 def test_an_older_score_goes_before_a_newer_failure():
     scored = trained("mtdnn", version=1, score=0.7)
     broken = trained("mtdnn", version=2).model_copy(update={"status": "interrupted", "scores": {}})
-    (group,) = groups([scored, broken])
+    (group,) = studies([scored, broken])
     assert group.values("mtdnn", group.columns[0]) == {0: 70.0}
     assert left_out_lines(group.left_out) == []
 
@@ -63,7 +63,7 @@ def test_a_column_has_one_teacher():
     key = other_teacher(newer)
     newer = newer.model_copy(update={"cell": newer.cell.model_copy(update=key)})
     students = [trained("kd", score=0.6), trained("tinybert", score=0.4, **key)]
-    (group,) = groups([teacher, newer, *students])
+    (group,) = studies([teacher, newer, *students])
     column = group.columns[0]
     assert group.systems == ["teacher", "tinybert"]
     assert group.values("teacher", column) == {0: 50.0}
@@ -77,7 +77,7 @@ def test_a_teachers_score_on_an_older_development_set_is_not_shown():
     old = [trained("teacher", score=0.8), trained("kd", score=0.6)]
     data = old[0].cell.data.model_copy(update={"evaluation": {"validation": "1" * 64}})
     new = [trained("teacher", score=0.5, data=data), trained("kd", score=0.4, data=data)]
-    (group,) = groups([*old, *new])
+    (group,) = studies([*old, *new])
     assert {r.key for r in group.records} == {r.key for r in new}
 
 
@@ -93,14 +93,14 @@ def test_what_is_left_out_is_said_in_the_report_and_can_be_traced(tmp_path):
         store.write(*factories.consistent(record, arrays))
     (report,) = write_reports(store, tmp_path / "p")
     assert "**Left out: kd on rte, seed 0" in report.read_text()
-    assert "left out" in trace("90.0", store.root)[0]["what"]
+    assert "left out" in trace("90.0", store.root)[0].what
 
 
 def test_a_table_with_a_limit_has_the_tasks_that_the_limit_leaves_whole():
     small = [factories.record(row, "rte") for row in ("teacher", "kd", "pkd")]  # 40 rows
     large = [factories.limited(factories.record(row, "sst2"), 50, 50) for row in ("teacher", "kd")]
     tight = [factories.limited(factories.record(row, "sst2"), 30, 30) for row in ("teacher", "kd")]
-    found = {group.cell.data.max_train_rows: group for group in groups([*small, *large, *tight])}
+    found = {group.cell.data.max_train_rows: group for group in studies([*small, *large, *tight])}
     assert {limit: group.tasks for limit, group in found.items()} == {
         None: ["rte"],
         50: ["sst2", "rte"],
@@ -128,9 +128,9 @@ def test_a_teacher_of_a_task_that_no_student_has_makes_no_column():
         factories.record(label, task)
         for label, task in (("teacher", "rte"), ("teacher", "sst2"), ("kd", "sst2"))
     ]
-    (group,) = groups(records)
+    (group,) = studies(records)
     assert [column.task for column in group.columns] == ["sst2"]
-    assert [record.cell.tasks for record in groups(records[:1])[0].records] == [("rte",)], (
+    assert [record.cell.tasks for record in studies(records[:1])[0].records] == [("rte",)], (
         "alone it is a table"
     )
 

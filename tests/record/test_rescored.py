@@ -15,7 +15,7 @@ from bench.analysis.compare import compare
 from bench.errors import InputError
 from bench.record.rescored import metrics_of, rescored, scored_alike
 from bench.record.store import Store
-from bench.report.groups import groups
+from bench.report.studies import studies
 from bench.report.tables.accuracy import accuracy
 from bench.report.write import write_reports
 from bench.stats.metrics import METRICS
@@ -56,7 +56,7 @@ def test_rows_of_other_metrics_have_no_gap(store, tmp_path, newest):
     if newest[0] == "macro_f1":
         scores = {c.label: c.score for c in choice.candidates}
         assert scores["dead"] == pytest.approx(100 * macro_f1("dead"))
-    (group,) = groups(scored_alike(store.records(), store))
+    (group,) = studies(scored_alike(store.records(), store))
     titles = [title for title in accuracy(group).header if title.startswith("tickets")]
     names = {"macro_f1": "macro F1", "weighted_f1": "weighted F1", "accuracy": "acc"}
     assert titles == [f"tickets ({names[metric]})" for metric in newest]

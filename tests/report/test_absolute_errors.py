@@ -5,10 +5,10 @@ from __future__ import annotations
 import factories
 import numpy as np
 import pytest
+from studied import studied
 
 from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.resampled import resample
+from bench.report.studies import studies
 from bench.report.tables.absolute_errors import absolute_errors, in_units
 from bench.report.write import write_reports
 
@@ -32,7 +32,7 @@ def test_a_report_of_a_regression_shows_the_error_in_the_labels_units(tmp_path):
 
 
 def test_r2_is_in_the_mean_and_the_error_is_not(tmp_path):
-    (group,) = groups(factories.price_store(tmp_path).records())
+    (group,) = studies(factories.price_store(tmp_path).records())
     assert [column.metric for column in group.columns] == ["r2"]
     assert [column.metric for column in group.printed_columns] == ["r2", "spearman", "pearson"]
     assert group.mean_scores["near"] > group.mean_scores["far"]
@@ -43,8 +43,7 @@ def test_stsb_and_classes_have_no_such_table(tmp_path):
         factories.price_store(tmp_path / "s", "stsb"),
         factories.ticket_store(tmp_path / "t"),
     ):
-        (group,) = groups(Store(store.root).records())
-        group.answers = resample(group, store)
+        group = studied(Store(store.root))
         assert group.answers
         assert list(absolute_errors(group)) == []
 

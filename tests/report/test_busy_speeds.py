@@ -10,7 +10,8 @@ import factories
 import numpy as np
 import pytest
 
-from bench.analysis.gate import PASSED, UNCLEAR, check
+from bench.analysis.gate import check
+from bench.analysis.gate_result import PASSED, UNCLEAR
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
 from bench.report.file_names import PAGE
@@ -68,7 +69,10 @@ def test_a_busy_speed_has_the_word_wherever_its_number_is(store, tmp_path, bench
         assert "busy" in text, name
     assert "busy: other processes used 1.3 cores" in "".join(written.values())
     for text in (text for name, text in having.items() if name.endswith(".csv")):
-        assert "speed-up (busy)" in next(csv.reader(text.splitlines()))
+        header, *lines = csv.reader(text.splitlines())
+        assert "speed-up" in header, "its name is the same on an idle machine"
+        assert "(busy)" not in text
+        assert {line[header.index("speed-up busy")] for line in lines} == {"yes"}
     file = tmp_path / "choice.json"
     answer = bench("choose", "--results", store.root, "--max-latency", 500, "--json", file)
     assert "latency (ms) (busy)" in answer.stdout
@@ -101,11 +105,14 @@ def test_an_idle_machine_and_older_records_are_not_called_busy(store, tmp_path, 
 
 
 def test_the_sessions_own_report_says_it_in_every_table(store, tmp_path):
-    for others, title in ((1.3, "speed-up (busy)"), (0.0, "speed-up")):
+    for others, is_busy in ((1.3, True), (0.0, False)):
         record = session(store, 1, 7.25, others)
-        page = write_speed_report(record, tmp_path / title)
+        page = write_speed_report(record, tmp_path / str(is_busy))
+        assert ("speed-up (busy)" in page.read_text(encoding="utf-8")) is is_busy
         (table,) = page.parent.rglob("*.csv")
-        assert title in next(csv.reader(table.read_text(encoding="utf-8").splitlines()))
+        header = next(csv.reader(table.read_text(encoding="utf-8").splitlines()))
+        assert "speed-up" in header
+        assert ("speed-up busy" in header) is is_busy
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import factories
 import numpy as np
 import pytest
+from studied import studied
 
 from bench.analysis.choice_in_words import in_words
 from bench.analysis.choose import choose
 from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.resampled import judge_answers, resample
 from bench.report.tables.by_class import MOST_CLASSES, f1_by_class, f1_of_classes
 from bench.report.write import write_reports
 
@@ -72,9 +71,7 @@ def test_of_many_classes_those_with_the_largest_loss_to_the_teacher_are_shown(tm
     for label in ("teacher", "sound", "dead"):
         answers = np.where(np.isin(labels, dead) & (label == "dead"), 0, labels)
         factories.write(store, factories.ticket(label, classes=30), answers, labels, 30)
-    (group,) = groups(store.records())
-    judge_answers(group, store)
-    group.answers = resample(group, store)
+    group = studied(store)
     (table,) = f1_by_class(group)
     assert len(table.columns) == 1 + MOST_CLASSES
     assert {"c3 (6)", "c9 (6)", "c17 (6)", "c29 (6)"} <= set(table.header)
@@ -83,6 +80,5 @@ def test_of_many_classes_those_with_the_largest_loss_to_the_teacher_are_shown(tm
 
 def test_two_classes_have_no_table(tmp_path):
     store = factories.answered_store(tmp_path)
-    (group,) = groups(store.records())
-    group.answers = resample(group, store)
+    group = studied(store)
     assert list(f1_by_class(group)) == []

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bench.analysis.gate import REGRESSED, GateResult, junit, summary
+from bench.analysis.gate_in_words import junit, summary
+from bench.analysis.gate_result import REGRESSED, GateResult
 from bench.record.store import Store
 from bench.report import escape
 from bench.report.document import Section, to_page, write_index

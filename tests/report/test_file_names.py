@@ -8,15 +8,15 @@ import factories
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.data.checkpoints import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.cell import NumericIdentity
 from bench.record.keys import digest
+from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.file_names import LONGEST, place_of, table_names
-from bench.report.groups import groups
 from bench.report.reproduce import commands
 from bench.report.sources import warnings
+from bench.report.studies import studies
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER = "b" * 64
@@ -40,7 +40,7 @@ def beside(
 
 
 def test_reports_of_the_committed_records_keep_their_names():
-    for group in groups(Store(ROOT / "results" / "reference").records()):
+    for group in studies(Store(ROOT / "results" / "reference").records()):
         assert (ROOT / "reports" / place_of(group) / "README.md").is_file()
 
 
@@ -82,7 +82,7 @@ GROUPS = st.fixed_dictionaries(
 @given(st.lists(GROUPS, min_size=2, max_size=6))
 def test_different_groups_have_different_names(wanted):
     """Also on a disk that does not distinguish capitals."""
-    made_groups = groups([beside(**one) for one in wanted])
+    made_groups = studies([beside(**one) for one in wanted])
     places = [place_of(group) for group in made_groups]
     assert len({str(place).lower() for place in places}) == len(made_groups)
     assert all(len(part) <= LONGEST for place in places for part in place.parts)
@@ -110,7 +110,7 @@ def test_the_embedded_teacher_is_known_by_its_weights_and_not_by_a_name():
         (EMBEDDED_NAME, EMBEDDED_SHA256, "embedded"),
         ("anything", EMBEDDED_SHA256, "anything"),
     ):
-        (group,) = groups([beside(name, base, task="mnli")])
+        (group,) = studies([beside(name, base, task="mnli")])
         assert ("trained for sentence similarity" in "".join(warnings(group))) == (
             base == EMBEDDED_SHA256
         )
@@ -126,7 +126,7 @@ def test_a_command_sets_the_numbers_that_a_row_has_of_its_own():
     rows.append(
         factories.changed(factories.record("kd", "rte", score=0.7), recipe={"batch_size": 8})
     )
-    (group,) = groups(rows)
+    (group,) = studies(rows)
     (plain, own) = commands(group)
     assert "--set" not in plain
     assert "--tasks rte" in own

@@ -10,8 +10,8 @@ import factories
 import pytest
 
 from bench.report import escape
-from bench.report.groups import groups
 from bench.report.render import to_csv, to_markdown
+from bench.report.studies import studies
 from bench.report.table import Column, Footnotes, Line, Table, TableCell
 from bench.report.tables import registry
 from bench.report.tables.accuracy import accuracy
@@ -43,8 +43,8 @@ def test_a_new_table_is_a_line_of_the_list(monkeypatch, paper_store, tmp_path):
 
 
 def all_tables() -> list[Table]:
-    (group,) = groups(factories.paper())
-    return list(registry.make_tables(group, {}).tables)
+    (group,) = studies(factories.paper())
+    return registry.tables_of(group)
 
 
 @pytest.mark.parametrize("frame", all_tables(), ids=lambda frame: frame.title)
@@ -65,7 +65,7 @@ def test_a_csv_file_has_a_whole_line_for_each_row(frame):
 
 def test_the_numbers_of_the_main_table_name_their_records():
     records = factories.paper()
-    (group,) = groups(records)
+    (group,) = studies(records)
     known = {record.key for record in records}
     frame = accuracy(group)
     (line,) = (line for line in frame.lines if line.label == "kd")

@@ -11,11 +11,11 @@ import factories
 import numpy as np
 import pytest
 from audit_containers import from_text
+from studied import studied
 
 from bench.audit.checks import audit
 from bench.record.cell import Search, Trial
 from bench.record.store import Store
-from bench.report.groups import ReportGroup, groups
 from bench.report.latex import (
     LatexCell,
     LatexColumn,
@@ -24,11 +24,11 @@ from bench.report.latex import (
     tex,
     to_latex,
 )
-from bench.report.resampled import judge_answers, resample
+from bench.report.study import Study
 from bench.report.tables.accuracy import ACCURACY
 from bench.report.tables.differences import VARIANTS
 from bench.report.tables.for_paper import Paper, paper_tables
-from bench.report.tables.registry import make_tables
+from bench.report.tables.registry import tables_of
 from bench.report.tables.retention import KEPT_OF_THE_TEACHER
 from bench.report.write import write_reports
 
@@ -186,11 +186,9 @@ def test_what_latex_would_take_for_commands_is_escaped(ours, latex):
 # --- the tables of a report
 
 
-def made(store: Store) -> ReportGroup:
-    """The one group of a store, with all its tables."""
-    (group,) = groups(store.records())
-    judge_answers(group, store)
-    return make_tables(group, resample(group, store))
+def made(store: Store) -> Study:
+    """The study of a store."""
+    return studied(store)
 
 
 def lines_of(latex: str) -> dict[str, list[str]]:
@@ -220,7 +218,7 @@ def test_our_audit_reads_the_tables_back_and_finds_nothing(answered_store):
     for file in (ACCURACY, KEPT_OF_THE_TEACHER):
         sheets = from_text(to_latex(paper_tables(group, Paper())[file]), "x.tex")
         assert audit(sheets) == []
-        (table,) = [table for table in group.tables if table.file == file]
+        (table,) = [table for table in tables_of(group) if table.file == file]
         read = {row.system.split(" [")[0]: row for sheet in sheets for row in sheet.rows}
         for line in table.lines:
             measured = [round(cell.value, 1) for cell in line.cells[:3]]

@@ -17,8 +17,7 @@ import bench as package
 from bench.errors import NothingMeasured
 from bench.record.cell import TEACHER
 from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.resampled import resample
+from bench.report.studies import Folder, groups, study_of
 from bench.report.tables.retention import retentions
 
 REFERENCE = pages.ROOT / "results" / "reference"
@@ -79,9 +78,11 @@ def test_a_row_is_compared_with_the_training_of_its_teacher_that_it_learned_from
 def test_retention_is_that_of_the_reports():
     """On a table of the committed records: a row's mean score over its teacher's, as the table with intervals has it."""
     frame, store = package.load(REFERENCE).set_index("key"), Store(REFERENCE)
-    group = next(g for g in groups(store.records()) if g.cell.data.max_train_rows == 4_000)
+    records = list(store.records())
+    (small,) = [g for g in groups(records) if g.cell.data.max_train_rows == 4_000]
+    group = study_of(small, Folder(store, records))
     compared = 0
-    for line in retentions(group, resample(group, store)).lines:
+    for line in retentions(group).lines:
         for column, cell in zip(group.columns, line.cells, strict=False):
             if cell.value is not None:
                 lines = frame.loc[[r.key for r in group.records_of(line.label, column.task)]]

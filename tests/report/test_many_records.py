@@ -19,8 +19,8 @@ from bench.audit.printed import printed
 from bench.errors import InputError
 from bench.record.store import Store
 from bench.report import comparison, pictures, resampled
-from bench.report.groups import groups
-from bench.report.resampled import resample
+from bench.report.stored_answers import resample
+from bench.report.studies import studies
 from bench.report.write import write_reports
 
 TASKS = ("rte", "mrpc")
@@ -76,7 +76,7 @@ def processor_seconds(words: list[str]) -> float:
 
 @pytest.mark.slow
 def test_scores_in_a_file_are_those_in_memory(stores, monkeypatch):
-    (group,) = groups(stores[15].records())
+    (group,) = studies(stores[15].records())
     in_memory = resample(group, stores[15])
     monkeypatch.setattr(resampled, "IN_MEMORY", 0)
     in_file = resample(group, stores[15])
@@ -130,7 +130,7 @@ def test_differences_are_those_of_all_pairs(means, text):
 
 
 def test_a_picture_of_many_rows_says_which_it_has(answered_store, tmp_path, monkeypatch):
-    (group,) = groups(answered_store.records())
+    (group,) = studies(answered_store.records())
     pages = {}
     for most in (pictures.MOST_ROWS, 3):
         monkeypatch.setattr(pictures, "MOST_ROWS", most)

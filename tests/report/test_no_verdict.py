@@ -10,17 +10,18 @@ from dataclasses import asdict
 import factories
 import numpy as np
 import pytest
+from studied import studied
 
 from bench.analysis.choice_in_words import in_words
 from bench.analysis.choose import choose
 from bench.analysis.compare import compare
-from bench.analysis.gate import PASSED, REGRESSED, check
+from bench.analysis.gate import check
+from bench.analysis.gate_result import PASSED, REGRESSED
 from bench.record.cell import CHECKPOINT
 from bench.record.store import Store
-from bench.report.groups import GENERATED, ONE_SEED, groups, why_no_verdict
-from bench.report.resampled import resample
+from bench.report.score_column import GENERATED, ONE_SEED, why_no_verdict
 from bench.report.tables.leaderboard import summary
-from bench.report.tables.registry import make_tables
+from bench.report.tables.registry import tables_of
 from bench.report.write import write_reports
 
 LABELS = np.random.default_rng(0).integers(2, size=400)
@@ -61,14 +62,14 @@ def test_why_there_is_no_verdict(data, seeds, why):
 @pytest.mark.parametrize(("data", "seeds", "why"), CASES)
 def test_no_table_ranks_or_tests_anything(tmp_path, data, seeds, why):
     store = store_of(tmp_path / "r", data, seeds)
-    (group,) = groups(store.records())
-    make_tables(group, resample(group, store))
-    cells = [cell for table in group.tables for line in table.lines for cell in line.all_cells]
+    group = studied(store)
+    tables = tables_of(group)
+    cells = [cell for table in tables for line in table.lines for cell in line.all_cells]
     assert not [cell for cell in cells if cell.bold or cell.verdict or cell.p is not None]
-    assert not [t for t in group.tables if "rank" in t.header]
+    assert not [t for t in tables if "rank" in t.header]
     assert why in summary(group)
     # differences stand, with their intervals
-    (compared,) = [table for table in group.tables if table.file == "paired comparisons"]
+    (compared,) = [table for table in tables if table.file == "paired comparisons"]
     (tinybert,) = [line for line in compared.lines if line.label == "tinybert"]
     assert tinybert.cells[-1].low > 0
     assert why in compared.notes
@@ -110,9 +111,7 @@ def test_choose_and_compare_give_differences_alone(tmp_path, data, seeds, why):
 
 def test_three_seeds_of_real_examples_are_judged(tmp_path):
     store = store_of(tmp_path / "r", GLUE, 3)
-    (group,) = groups(store.records())
-    make_tables(group, resample(group, store))
-    assert any(text.startswith("Best: tinybert") for text in summary(group))
+    assert any(text.startswith("Best: tinybert") for text in summary(studied(store)))
     (lines,) = compare(store.root, "tinybert", "finetune").values()
     assert [line.verdict for line in lines] == ["better"] * 3
 
@@ -137,9 +136,7 @@ def test_a_column_of_one_seed_is_no_test_beside_one_of_three(tmp_path):
     rte, sst2, mean = lines
     assert (rte.family, rte.verdict, rte.p) == (1, "better", rte.adjusted)
     assert (sst2.no_verdict, mean.no_verdict) == (ONE_SEED, ONE_SEED)
-    (group,) = groups(store.records())
-    make_tables(group, resample(group, store))
-    (accuracy,) = [table for table in group.tables if table.file == "accuracy"]
+    (accuracy,) = [table for table in tables_of(studied(store)) if table.file == "accuracy"]
     bold = {
         column.title
         for line in accuracy.lines

@@ -12,7 +12,8 @@ import pytest
 from lxml import html
 
 from bench.record.store import Store
-from bench.report.groups import groups
+from bench.report.studies import studies
+from bench.report.tables.registry import tables_of
 from bench.report.write import write_groups, write_reports
 
 BROWSER = next(
@@ -143,7 +144,7 @@ def test_sorting_filtering_and_closer_looks_work_in_a_browser(page, store, tmp_p
     assert seen["errors"] == []
     assert seen["requests"] == []
     assert not seen["injected"]
-    (group,) = groups(store.records())
+    (group,) = studies(store.records())
     column = group.columns[0]
     means = {
         label: sum(v.values()) / len(v)
@@ -224,8 +225,8 @@ def test_the_page_has_the_cells_of_the_tables(wide):
         for table in page.xpath("//table[@id]")
     ]
     found = {(len(table), *sorted(table[0])): table for table in tables}
-    assert len(tables) == len(group.tables)
-    for table in group.tables:
+    assert len(tables) == len(tables_of(group))
+    for table in tables_of(group):
         lines = found[len(table.rows) + 1, *sorted(table.header)]
         for row, line in zip(table.rows, lines[1:], strict=True):
             assert [text.split()[:1] for text in line] == [text.split()[:1] for text in row]

@@ -8,23 +8,17 @@ from collections import Counter
 import factories
 import numpy as np
 import pytest
+from studied import studied
 
 from bench.analysis.choose import choose
 from bench.analysis.compare import compare
 from bench.record.store import Store
-from bench.report.comparison import (
-    BETTER,
-    BORDERLINE,
-    NOT_SIGNIFICANT,
-    TOO_FEW_SEEDS,
-    not_shown_better,
-    verdict_of,
-)
-from bench.report.groups import groups
-from bench.report.resampled import judge_answers, resample
+from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, TOO_FEW_SEEDS, verdict_of
+from bench.report.means import columns_of_noise
+from bench.report.retained_scores import KEEPS, LOSES, REFUSED, retention
 from bench.report.tables.differences import EACH_OTHER, systems_compared, variants_compared
-from bench.report.tables.registry import make_tables
-from bench.report.tables.retention import KEEPS, LOSES, REFUSED, retention, retentions
+from bench.report.tables.registry import tables_of
+from bench.report.tables.retention import retentions
 from bench.report.write import write_groups
 from bench.stats.distribution import Distribution
 
@@ -33,9 +27,8 @@ LABELS = np.random.default_rng(0).integers(2, size=N)
 
 
 def test_a_csv_file_of_comparisons_has_their_number_of_seeds(answered_store):
-    (group,) = groups(answered_store.records())
-    table = make_tables(group, resample(group, answered_store)).tables
-    (compared,) = [own for own in table if own.file == "paired comparisons"]
+    tables = tables_of(studied(answered_store))
+    (compared,) = [own for own in tables if own.file == "paired comparisons"]
     lines = [dict(zip(compared.values_header, row, strict=True)) for row in compared.values]
     places = [name for name in compared.values_header if name.endswith(" n")]
     assert len(places) == 3, "two columns and their mean"
@@ -82,8 +75,7 @@ def store(tmp_path):
 
 def retained(store):
     """The lines of the table of retention, by their rows."""
-    (group,) = groups(store.records())
-    return {line.label: line for line in retentions(group, resample(group, store)).lines}
+    return {line.label: line for line in retentions(studied(store)).lines}
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +87,7 @@ def tables(tmp_path_factory):
     for seed, right in ((0, 0.55), (1, 0.95)):
         write(store, "pkd", "rte", right, seed, 8)
         write(store, "pkd", "sst2", right, seed, 9)
-    (group,) = groups(store.records())
-    made = make_tables(group, resample(group, store)).tables
+    made = tables_of(studied(store))
     return {table.title: {line.label: line.cells for line in table.lines} for table in made}
 
 
@@ -129,9 +120,8 @@ def test_a_row_of_two_kinds_of_results_has_no_verdict(tables):
 @pytest.mark.slow
 def test_no_verdict_depends_on_what_else_lies_in_the_folder(store):
     def verdicts():
-        (group,) = groups(store.records())
-        answers = resample(group, store)
-        tables = (systems_compared(group, answers), variants_compared(group, answers))
+        group = studied(store)
+        tables = (systems_compared(group), variants_compared(group))
         lines = {line.label: line for table in tables for line in table.lines if line.row != ""}
         return {
             label: [(c.value, c.p, c.verdict) for c in line.cells] for label, line in lines.items()
@@ -229,13 +219,13 @@ def test_a_mean_of_ratios_leaves_out_resamples_in_which_the_teacher_has_no_score
             record = factories.record(label, task, macs=10**9 if label == "teacher" else None)
             arrays = {"logits.validation": logits, "labels.validation": labels}
             store.write(*factories.consistent(record, arrays))
-    (group,) = groups(store.records())
+    group = studied(store)
     assert all(
         0 < score < 10
         for column in group.columns
         for score in group.values("teacher", column).values()
     )
-    (line,) = retentions(group, resample(group, store)).lines
+    (line,) = retentions(group).lines
     mean = line.cells[-1]
     assert mean.low < mean.value < mean.high
 
@@ -245,10 +235,9 @@ def test_a_teacher_of_one_answer_makes_no_ratio(store):
     """finetune kept 150 % of such a teacher."""
     teacher = next(r for r in store.records() if r.row == "teacher" and r.cell.tasks == ("rte",))
     factories.write(store, teacher, np.ones(N, int), LABELS)
-    (group,) = groups(store.records())
-    judge_answers(group, store)
+    group = studied(store)
     assert [column.task for column in group.columns] == ["sst2", "rte"]
-    lines = retentions(group, resample(group, store)).lines
+    lines = retentions(group).lines
     sst2, rte, *_ = next(line.cells for line in lines if line.label == "finetune")
     assert sst2.value > 0
     assert (rte.value, rte.text) == (None, "–")
@@ -269,9 +258,8 @@ def test_nobody_keeps_a_teacher_that_is_no_better_than_one_answer_and_one_answer
                 update={"artefacts": {"teacher": {"key": "k", "weights": "t" * 64}}}
             )
             factories.write(store, record, np.ones(N, int), LABELS)
-    (group,) = groups(store.records())
-    judge_answers(group, store)
-    lines = {line.label: line.cells for line in retentions(group, resample(group, store)).lines}
+    group = studied(store)
+    lines = {line.label: line.cells for line in retentions(group).lines}
     places = {column.task: place for place, column in enumerate(group.columns)}
     assert lines["kd"][places["sst2"]].verdict == KEEPS
     assert lines["constant"][places["sst2"]].verdict == LOSES
@@ -299,8 +287,7 @@ def test_a_student_that_costs_as_much_as_its_teacher_claims_nothing(store):
 
 
 def test_records_without_predictions_make_no_verdicts(paper_store):
-    (group,) = groups(paper_store.records())
-    made = make_tables(group, resample(group, paper_store)).tables
+    made = tables_of(studied(paper_store))
     assert {table.section for table in made} >= {"Results", "Cost and size"}
     assert "Paired comparisons" not in {table.section for table in made}
 
@@ -324,12 +311,10 @@ def test_a_column_in_which_the_teacher_may_be_at_chance_is_in_no_mean(store, tmp
         write(store, "finetune", "mrpc", 0.5, seed, 42)
         write(store, "kd", "mrpc", 0.75, seed, 43)
     write(store, "teacher", "mrpc", 0.52, noise=41)
-    (group,) = groups(store.records())
-    group.baselines = dict.fromkeys(group.columns, 51.0)
-    answers = resample(group, store)
-    left_out = not_shown_better(group, answers)
-    assert [column.task for column in left_out] == ["mrpc"]
-    group.left_out_of_means = left_out
+    group = studied(store)
+    constant = dict.fromkeys(group.columns, 51.0)
+    assert columns_of_noise(group, group.answers, constant) == group.noise
+    assert [column.task for column in group.left_out_of_means] == ["mrpc"]
     two = np.mean(
         [group.summaries["kd", column].mean for column in group.columns if column.task != "mrpc"]
     )
@@ -337,13 +322,13 @@ def test_a_column_in_which_the_teacher_may_be_at_chance_is_in_no_mean(store, tmp
     assert set(group.mean_scores) == set(group.systems), (
         "a row that lacks this column alone has a mean"
     )
-    table = systems_compared(group, answers)
+    table = systems_compared(group)
     (line,) = (line for line in table.lines if line.label == "kd")
     assert [cell.value for cell in line.cells][1] == 3
     differences = [cell.value for cell in line.cells[2:-1]]
     assert line.cells[-1].value == pytest.approx(sum(differences[i] for i in (0, 2)) / 2)
-    group.baselines = dict.fromkeys(group.columns, 99.0)
-    assert not_shown_better(group, answers) == []
+    constant = dict.fromkeys(group.columns, 99.0)
+    assert columns_of_noise(group, group.answers, constant) == []
 
 
 def test_accuracy_retention_and_ablations_stand_together_in_this_order(store, tmp_path):
@@ -358,8 +343,7 @@ def test_accuracy_retention_and_ablations_stand_together_in_this_order(store, tm
 
 def test_retention_is_one_number_in_a_report_and_in_choose(store):
     """The mean of the columns' shares of the teacher's score, with one interval."""
-    (group,) = groups(store.records())
-    kept = {line.label: line.cells[-1] for line in retentions(group, resample(group, store)).lines}
+    kept = {line.label: line.cells[-1] for line in retentions(studied(store)).lines}
     (choice,) = choose(store.root, {})
     known = {row.label: row for row in choice.candidates}
     for label in ("kd", "microbert"):
@@ -371,9 +355,7 @@ def test_retention_is_one_number_in_a_report_and_in_choose(store):
 
 def each_other(store, order=()):
     """Pairs of the table of systems that were asked for together -> its cells; None without a table."""
-    (group,) = groups(store.records())
-    group.order = list(order)
-    tables = make_tables(group, resample(group, store)).tables
+    tables = tables_of(studied(store, order=order))
     found = [table for table in tables if table.file == EACH_OTHER]
     if not found:
         return None

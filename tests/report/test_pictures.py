@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import factories
 import pytest
+from studied import studied
 
-from bench.report.groups import groups
 from bench.report.pictures import (
     PICTURES,
     _ends,
@@ -20,23 +21,22 @@ from bench.report.pictures import (
     setting_curves,
     text_of,
 )
-from bench.report.resampled import resample
+from bench.report.studies import studies
+from bench.report.study import RetainedRow
 from bench.report.sweeps import sweeps
-from bench.report.table import Column, Line, Table, TableCell
-from bench.report.tables.differences import SYSTEMS
-from bench.report.tables.registry import make_tables
+from bench.report.table import TableCell
+from bench.report.tables.differences import systems_compared
 from bench.report.write import write_reports
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     store = factories.answered_store(tmp_path_factory.mktemp("answered"))
-    (group,) = groups(store.records())
-    return make_tables(group, resample(group, store))
+    return studied(store)
 
 
 def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
-    table = next(table for table in data.tables if table.file == SYSTEMS)
+    table = systems_compared(data)
     means = {line.label: line.cells[-1] for line in table.lines if line.cells[-1].low is not None}
     found = plotted_differences(data)
     assert set(found) == {*means, "teacher"} == {"kd", "microbert", "teacher"}
@@ -50,7 +50,7 @@ def test_the_forest_plot_has_the_numbers_and_verdicts_of_the_table(data):
 
 
 def test_the_difference_of_two_rows_is_that_of_the_table_and_turns_with_them(data):
-    table = next(table for table in data.tables if table.file == SYSTEMS)
+    table = systems_compared(data)
     for line in table.lines[:-1]:
         own, turned = data.pairs[line.label, "finetune"], data.pairs["finetune", line.label]
         cell = line.cells[-1]
@@ -100,7 +100,7 @@ def test_a_long_row_is_cut_behind_a_colon():
 
 
 def test_methods_have_looks_of_their_own_and_the_variants_of_a_method_share_one():
-    group = groups(
+    group = studies(
         [factories.record(label) for label in ("teacher", "kd", "kd:layers=3", *"abcdefghijklmn")]
     )[0]
     look = looks(group)
@@ -130,17 +130,11 @@ def test_the_titles_of_the_retention_map_have_room(count):
         *(f"own-task-{i}" for i in range(8)),
     ][: count - 1]
     # the tasks and their mean
-    cells = [TableCell("99.0 %", 99.0)] * count
-    columns = [
-        Column(name) for name in ("System", *(f"{n} (acc)" for n in names), "mean retention")
-    ]
-    group = groups(
-        [factories.record(row, task) for row in ("kd", "pkd") for task in ("rte", "sst2")]
-    )[0]
-    group.mean_intervals = {row: TableCell("", 70.0) for row in ("kd", "pkd")}
-    group.tables = [
-        Table("T", columns, [Line(row, cells) for row in ("kd", "pkd")], file="retention")
-    ]
+    cell = TableCell("99.0 %", 99.0)
+    rows = ("teacher", "kd", "pkd")
+    group = studies([factories.record(row, task) for row in rows for task in names])[0]
+    row = RetainedRow(dict.fromkeys(group.columns, cell), cell)
+    group = replace(group, retained=dict.fromkeys(("kd", "pkd"), row))
     drawn = retention_map(group).decode()
     titles = " ".join(re.findall(r'<g id="xtick_\d+">(.*?)<g id="[xy]tick', drawn, flags=re.DOTALL))
     longest = max(map(len, re.findall(r">([\w-]+)</t", titles)))
@@ -168,9 +162,12 @@ def test_a_setting_of_three_values_has_a_curve_and_what_else_differs_parts_it(tm
                 update={"method": "kd", "settings": own, "teacher_outputs": outputs}
             )
             records.append(made.model_copy(update={"cell": cell}))
-    (group,) = groups([factories.record("teacher"), factories.record("teacher", "sst2"), *records])
-    group.mean_intervals = {row: TableCell("", 70.0) for row in settings}
-    group.pairs = {(row, "kd"): difference(float(i), 1.0) for i, row in enumerate(settings)}
+    (group,) = studies([factories.record("teacher"), factories.record("teacher", "sst2"), *records])
+    group = replace(
+        group,
+        mean_intervals={row: TableCell("", 70.0) for row in settings},
+        pairs={(row, "kd"): difference(float(i), 1.0) for i, row in enumerate(settings)},
+    )
     (sweep,) = sweeps(group)
     assert (sweep.setting, sweep.reference) == ("temperature", "kd")
     assert list(sweep.rows) == [1.0, 2.0, 4.0, 8.0]

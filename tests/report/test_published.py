@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 from bench.data.tasks import KNOWN
 from bench.errors import InputError
 from bench.plan.experiment_file import read_experiment
-from bench.plan.request import Request
 from bench.record.schema import Record
-from bench.report.groups import ReportGroup, groups
 from bench.report.published import PrintedRow, Published, beside_ours, printed_cells, published
-from bench.report.table import Column, Line, Table, TableCell
+from bench.report.studies import studies
+from bench.report.study import RetainedRow, Study
+from bench.report.table import TableCell
 from bench.report.tables.quoted import PERCENT, POINTS, printed_shares, quotations, scores_alone
+from bench.request import Request
 from bench.stats.metrics import label_of
 from bench.workflows.experiment import choose
 
@@ -132,15 +134,15 @@ def ours(label: str, task: str = "rte", seed: int = 0, score: float = 0.7) -> Re
     return factories.changed(factories.record(label, task, seed, score), data={"rows": rows})
 
 
-def group_of(*records: Record) -> ReportGroup:
-    (group,) = groups(records)
+def group_of(*records: Record) -> Study:
+    (group,) = studies(records)
     return group
 
 
 CELL = Published("A paper", "Table 1", "theirs", "rte", "validation", "accuracy", "dev", 71.0, "")
 
 
-def lines(group: ReportGroup, cell: Published = CELL, **row: Any) -> list[tuple[str, ...]]:
+def lines(group: Study, cell: Published = CELL, **row: Any) -> list[tuple[str, ...]]:
     table = beside_ours(group, {"kd": PrintedRow([cell], **row)})
     return [tuple(c.text for c in line.all_cells) for line in table.lines] if table else []
 
@@ -171,12 +173,14 @@ def test_what_no_row_makes_is_quoted_with_the_reason(tmp_path):
     )
 
 
-def shares(group: ReportGroup, **printed: list[Published]) -> list[tuple[str, ...]]:
+def shares(group: Study, **printed: list[Published]) -> list[tuple[str, ...]]:
     """Of ours 70.0 % for kd and 56.0 % for pkd."""
-    heads = [Column("System"), *(Column(column.title) for column in group.columns)]
-    of_rows = [Line("kd", [TableCell("70.0 %", 70.0)]), Line("pkd", [TableCell("56.0 %", 56.0)])]
+    of_rows = {"kd": TableCell("70.0 %", 70.0), "pkd": TableCell("56.0 %", 56.0)}
+    retained = {}
+    for label, cell in of_rows.items():
+        retained[label] = RetainedRow(dict.fromkeys(group.columns, cell), cell)
     rows = {label: PrintedRow(cells) for label, cells in printed.items()}
-    table = printed_shares(group, Table("Share", heads, of_rows), rows)
+    table = printed_shares(replace(group, retained=retained), rows)
     return (
         [tuple(cell.text for cell in line.all_cells[:4]) for line in table.lines] if table else []
     )

@@ -19,16 +19,16 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.record.store import Store
 from bench.record.task_facts import TaskFacts
-from bench.report.groups import groups
 from bench.report.pictures import PICTURES
 from bench.report.render import to_markdown
 from bench.report.sources import environment
+from bench.report.speed_ups import speed_of
+from bench.report.studies import studies
 from bench.report.table import Footnotes, TableCell
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, gradient_shares, sizes_of, start_of
 from bench.report.tables.leaderboard import leaderboard, summary
-from bench.report.tables.registry import make_tables
-from bench.report.write import add_speed, write_reports
+from bench.report.write import write_reports
 from bench.stats.summary import summarise
 
 
@@ -69,7 +69,7 @@ def test_pearson_stands_beside_spearman_and_no_mean_counts_it(width):
     for record in records:
         if record.cell.tasks == ("stsb",):
             record.scores["validation"].update(spearman=0.6, pearson=0.9)
-    table = replace(accuracy(groups(records)[0]), width=width)
+    table = replace(accuracy(studies(records)[0]), width=width)
     place = table.header.index("stsb (Spearman)")
     assert table.header[place + 1] == "stsb (Pearson)"
     (line,) = [line for line in to_markdown(table).splitlines() if "Spearman" in line]
@@ -88,7 +88,7 @@ def test_what_is_measured_beside_accuracy_stands_beside_it_and_says_of_which_cla
     for record in records:
         record.scores["validation"].update(macro_f1=0.4, f1=0.9)
     records += [factories.record(row, "mrpc", score=0.5) for row in ("teacher", "kd")]
-    table = accuracy(groups(records)[0])
+    table = accuracy(studies(records)[0])
     own = ["abuse (acc)", "abuse (macro F1)", "abuse (F1 of fine)"]
     assert [title for title in table.header if "(" in title and "FLOPs" not in title][:4] == [
         "mrpc (F1)",
@@ -103,7 +103,7 @@ def test_what_is_measured_beside_accuracy_stands_beside_it_and_says_of_which_cla
     "tasks, name", [(["stsb"], "one value for every example"), (["stsb", "rte"], "majority class")]
 )
 def test_what_knows_nothing_is_called_by_what_the_answers_are(tasks, name):
-    (group,) = groups([factories.record("kd", task) for task in tasks])
+    (group,) = studies([factories.record("kd", task) for task in tasks])
     assert group.baseline_name == name
 
 
@@ -114,7 +114,7 @@ def test_every_gap_has_its_reason():
         factories.record("x", "cola"),
     ]
     notes = Footnotes()
-    to_markdown(accuracy(groups(records)[0]), notes)
+    to_markdown(accuracy(studies(records)[0]), notes)
     assert notes.texts == [
         "kd on cola, seed 0: failed: out of memory",
         "not run: there is no record of this row on this task",
@@ -137,19 +137,18 @@ def test_the_summary_and_the_leaderboard_name_the_best_row_and_never_a_suspect_o
         for seed in range(2)
     ]
     records += [factories.record("minilm", seed=seed, score=0.85) for seed in range(3)]
-    group = groups([r for r in records if r.row != "minilm"])[0]
+    group = studies([r for r in records if r.row != "minilm"])[0]
     column = group.columns[0]
-    group.suspicions[("pkd", column)], group.baselines[column] = (
-        ["one answer to every example"],
-        80.0,
+    group = replace(
+        group,
+        suspicions={("pkd", column): ["one answer to every example"]},
+        baselines={column: 80.0},
     )
-    data = make_tables(group, {})
-    assert "Best: kd with 70.0" in summary(data)[1]
-    board = next(table for table in data.tables if table.file == "leaderboard")
+    assert "Best: kd with 70.0" in summary(group)[1]
+    board = leaderboard(group)
     assert [line.label for line in board.lines if line.cells[0].bold] == ["kd"]
     assert [line.label for line in board.lines if line.cells[1].text == "best"] == ["kd"]
-    data = make_tables(groups(records)[0], {})
-    assert "Best: minilm" in summary(data)[1], "the others have fewer seeds"
+    assert "Best: minilm" in summary(studies(records)[0])[1], "the others have fewer seeds"
 
 
 def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
@@ -161,14 +160,18 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
         for task, score in zip(("rte", "sst2"), own, strict=True)
         for seed in (0, 1)
     ]
-    (group,) = groups(records)
+    (group,) = studies(records)
     (sst2,) = [column for column in group.columns if column.task == "sst2"]
-    group.suspicions["pkd", sst2] = ["sst2, predicts negative for all 872 examples: pkd, seed 0"]
-    group.mean_intervals = {row: TableCell("", value=50 * sum(own)) for row, own in scores.items()}
-    group.pairs = {
-        ("kd", row): TableCell("", low=-20.0, is_within=near)
-        for row, near in (("pkd", False), ("tinybert", True))
-    }
+    fault = "sst2, predicts negative for all 872 examples: pkd, seed 0"
+    group = replace(
+        group,
+        suspicions={("pkd", sst2): [fault]},
+        mean_intervals={row: TableCell("", value=50 * sum(own)) for row, own in scores.items()},
+        pairs={
+            ("kd", row): TableCell("", low=-20.0, is_within=near)
+            for row, near in (("pkd", False), ("tinybert", True))
+        },
+    )
 
     def bold(table):
         return {line.label: [cell.text for cell in line.cells if cell.bold] for line in table.lines}
@@ -178,8 +181,8 @@ def test_a_score_with_a_suspicion_and_its_mean_are_never_bold():
         "pkd": ["70.0 ± 0.0"],
         "tinybert": [],
     }
-    group.baselines[sst2] = 40.0  # above a constant: the row may be the best
-    board = leaderboard(group)
+    # above a constant: the row may be the best
+    board = leaderboard(replace(group, baselines={sst2: 40.0}))
     assert board is not None
     assert [line.cells[1].text for line in board.lines] == ["best", "shown", "not shown"]
     assert [label for label, cells in bold(board).items() if cells] == ["kd"]
@@ -209,13 +212,13 @@ def test_shares_of_a_stage_of_two_steps_are_not_printed_under_those_of_other_sta
             update={"gradient_shares": shares}
         )
 
-    (group,) = groups(
+    (group,) = studies(
         [with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("pkd", "rte", 0.5, 0.6)]
     )
     lines = {(row[0], row[2]): row[3:] for row in gradient_shares(group).rows}
     assert lines["kd", "soft"] == ["60.0 %"] * 4
     assert lines["pkd", "soft"] == ["–"] * 4
-    (group,) = groups(
+    (group,) = studies(
         [with_shares("kd", "rte", 0.6, 0.6, 0.6, 0.6), with_shares("kd", "mrpc", 0.5, 0.6)]
     )
     assert gradient_shares(group).rows[0][3:] == ["–"] * 4
@@ -276,7 +279,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
         factories.record("kd", seed=seed, score=0.70 + 0.01 * seed, macs=10**6) for seed in range(3)
     ]
     records += [factories.record("pkd", score=0.75, macs=10**6)]
-    (group,) = groups(records)
+    (group,) = studies(records)
     table = accuracy(group)
     cells = {line.label: (line.cells[0].text, line.cells[0].bold) for line in table.lines}
     assert cells == {
@@ -284,9 +287,7 @@ def test_a_row_of_fewer_seeds_says_so_and_wins_nothing():
         "kd": ("71.0 ± 1.0", True),
         "pkd": ("75.0 (n = 1)", False),
     }
-    assert (
-        "75.0 (fewer seeds)" in PICTURES["score-flops"][2](make_tables(group, {}), "svg").decode()
-    )
+    assert "75.0 (fewer seeds)" in PICTURES["score-flops"][2](group, "svg").decode()
 
 
 def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
@@ -294,18 +295,18 @@ def test_a_term_is_called_idle_of_the_trainings_that_measured_it():
     quiet = {"distil": {"soft": [0.99, 0.99], "decor": [0.004, 0.002]}}
     records = [factories.record("kd", "rte", seed, 0.7) for seed in range(3)]
     measured = [r.model_copy(update={"gradient_shares": quiet}) for r in records[:2]]
-    (group,) = groups([*measured, records[2]])
+    (group,) = studies([*measured, records[2]])
     assert "kd: decor in stage distil (2 training runs)" in gradient_shares(group).notes[-1]
     assert gradient_shares(group).rows[1] == ["kd", "distil", "decor", "0.4 %", "0.2 %"]
     loud = {"distil": {"soft": [0.99, 0.98], "decor": [0.004, 0.02]}}
-    (group,) = groups([*measured, records[2].model_copy(update={"gradient_shares": loud})])
+    (group,) = studies([*measured, records[2].model_copy(update={"gradient_shares": loud})])
     assert len(gradient_shares(group).notes) == 1, "it matters in one training"
     empty = records[2].model_copy(update={"gradient_shares": {"distil": {"soft": [], "decor": []}}})
-    (group,) = groups([*measured, empty])
+    (group,) = studies([*measured, empty])
     assert "(2 training runs)" in gradient_shares(group).notes[-1]
-    (group,) = groups([empty])
+    (group,) = studies([empty])
     assert gradient_shares(group) is None
-    (group,) = groups(
+    (group,) = studies(
         [r.model_copy(update={"gradient_shares": quiet}) for r in learned_together("rte", "mrpc")]
     )
     assert "(1 training run)" in gradient_shares(group).notes[-1]
@@ -343,7 +344,7 @@ def test_cost_is_the_mean_over_the_seeds_of_each_task_summed_over_tasks(examples
         for task, numbers in examples.items()
         for seed, number in enumerate(numbers)
     ]
-    table = cost(groups(records)[0])
+    table = cost(studies(records)[0])
     expected = sum(sum(numbers) / len(numbers) for numbers in examples.values())
     assert float(table.rows[0][3].replace(",", "")) == pytest.approx(expected, abs=0.51)
     assert table.rows[0][2] == str(len(records))
@@ -355,7 +356,7 @@ def test_a_training_of_several_tasks_costs_once():
         for seed in (0, 1)
         for r in learned_together("rte", "mrpc", seed=seed)
     ]
-    table = cost(groups(records)[0])
+    table = cost(studies(records)[0])
     assert table.rows[0][2:4] == ["2", "1,000"]
 
 
@@ -369,7 +370,7 @@ def test_what_is_computed_before_the_trainings_is_named_once():
         factories.record("mtdnn", "rte", s, 0.7).model_copy(update={"artefacts": ensemble})
         for s in (0, 1)
     ]
-    table = cost(groups(records)[0])
+    table = cost(studies(records)[0])
     assert [note for note in table.notes if "No column" in note] == [
         "Ensemble targets, for mtdnn: 1,300 s, once for all seeds. No column of this table counts it."
     ]
@@ -404,7 +405,7 @@ def sized(task: str, embedding: int, head: int) -> Record:
     ],
 )
 def test_a_row_of_two_models_has_two_sizes(models, printed, lines):
-    (group,) = groups([sized(*model) for model in models])
+    (group,) = studies([sized(*model) for model in models])
     assert accuracy(group).rows[0][4] == printed
     assert [row[0] for row in sizes_of(group).rows] == lines
 
@@ -413,8 +414,8 @@ def test_the_size_of_files_is_told_where_some_model_has_fewer_bits():
     teacher, kd = factories.record("teacher"), factories.record("kd")
     small = kd.model_copy(update={"sizes": kd.sizes.model_copy(update={"file_bytes": 7_000_000})})
     for made in (accuracy, sizes_of):
-        assert "file (MB)" not in made(groups([teacher, kd])[0]).header
-        table = made(groups([teacher, small])[0])
+        assert "file (MB)" not in made(studies([teacher, kd])[0]).header
+        table = made(studies([teacher, small])[0])
         told = {row[0]: row[table.header.index("file (MB)")] for row in table.rows}
         assert (told["teacher"], told["kd"]) == (
             f"{4 * teacher.sizes.parameters / 1e6:.2f}",
@@ -424,7 +425,7 @@ def test_the_size_of_files_is_told_where_some_model_has_fewer_bits():
 
 def test_a_typed_learning_rate_is_not_said_to_be_chosen_for_the_reader():
     for row, is_typed in (("kd", False), ("kd:pace=0.5", True)):
-        (group,) = groups([factories.record("teacher"), factories.record(row)])
+        (group,) = studies([factories.record("teacher"), factories.record(row)])
         assert (
             "those of kd:pace=0.5 were typed. No other rate" in environment(group)[0]
         ) == is_typed
@@ -444,12 +445,11 @@ def test_rows_of_one_architecture_share_a_time_and_weights_of_few_bits_have_thei
         Timing(system=row, seconds=[each] * 9, conditions=conditions)
         for row, each in seconds.items()
     ]
-    (group,) = groups(records)
+    (group,) = studies(records)
     session = SpeedRecord(
         teacher=group.cell.teacher.name, timings=timings, started="2026", finished="2026"
     )
-    add_speed(group, [session])
-    times = {row: ratio.median for row, ratio in group.speed_ups.items()}
+    times = {row: ratio.median for row, ratio in speed_of(group, [session]).ratios.items()}
     assert times == {"kd": 8 / 3, "pkd": 8 / 3, "rounded": 0.5}
 
 
@@ -480,10 +480,10 @@ def test_what_a_run_added_to_every_label_is_said_once(tmp_path):
         )
         for row in ("kd", "finetune")
     ]
-    (group,) = groups([*fast, factories.record("teacher", "rte", 0, 0.8)])
+    (group,) = studies([*fast, factories.record("teacher", "rte", 0, 0.8)])
     assert [group.called(label) for label in group.systems] == ["teacher", "finetune", "kd"]
     assert group.shared_suffix == " (fast kernels)"
-    (mixed,) = groups([*fast, factories.record("pkd", "rte", 0, 0.8)])
+    (mixed,) = studies([*fast, factories.record("pkd", "rte", 0, 0.8)])
     assert [mixed.called(label) for label in mixed.systems] == [
         "finetune (fast kernels)",
         "kd (fast kernels)",

@@ -16,14 +16,15 @@ import tiny
 import torch
 from conftest import SHARED
 
-from bench.plan.from_record import scoring_again
+from bench.make.saved_student import scoring_again
 from bench.record.cell import TEACHER, record_key
 from bench.record.code import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.experiment import PaperTable, write_experiment
-from bench.report.groups import ReportGroup, groups
-from bench.report.reproduce import commands, experiment_command, set_record_source, verifying
+from bench.report.reproduce import commands, experiment_command, verifying
+from bench.report.studies import Folder, Reads, groups, studies, study_of
+from bench.report.study import Study
 from bench.report.write import write_reports
 
 ROOT = pages.ROOT
@@ -71,16 +72,16 @@ def planned(bench, tmp_path: Path, words: list[str]) -> dict[str, str]:
     }
 
 
-def of_reference(real: bool) -> list[ReportGroup]:
+def of_reference(real: bool) -> list[Study]:
     store = Store(REFERENCE)
-    found = [g for g in groups(store.records()) if g.cell.data.slug.startswith("folder-") == real]
-    for group in found:
-        set_record_source(group, store, store.records())
+    folder = Folder(store, list(store.records()))
+    all_studies = [study_of(g, folder, reads=Reads.NOTHING) for g in groups(folder.records)]
+    found = [g for g in all_studies if g.cell.data.slug.startswith("folder-") == real]
     assert found
     return found
 
 
-def check_group(bench, tmp_path: Path, group: ReportGroup) -> None:
+def check_group(bench, tmp_path: Path, group: Study) -> None:
     """Its commands ask for its records and for nothing else; a row's keys are compared without its operating point."""
     asked: dict[str, str] = {}
     for command in commands(group):
@@ -142,7 +143,7 @@ def test_the_commands_of_a_gpus_table_find_its_records(bench, tmp_path, at_root,
     (group,) = groups(
         record for record in store.records() if record.cell.data.slug == "folder-glue"
     )
-    set_record_source(group, store, store.records())
+    group = study_of(group, Folder(store, list(store.records())), reads=Reads.NOTHING)
     check_group(bench, tmp_path, group)
 
 
@@ -160,7 +161,7 @@ def test_the_command_above_the_main_table_is_its_reports(at_root):
     (group,) = groups(
         record for record in store.records() if record.cell.data.slug == "folder-glue"
     )
-    set_record_source(group, store, store.records())
+    group = study_of(group, Folder(store, list(store.records())), reads=Reads.NOTHING)
     own = words_of(*commands(group))
     assert set(typed.pop("--methods").split(",")) == set(own.pop("--methods").split(","))
     assert typed.items() <= own.items()
@@ -176,7 +177,7 @@ def test_each_command_asks_for_its_rows_tasks_and_seeds_alone():
     records += [factories.record("tinybert", "rte", seed, 0.6) for seed in (0, 1)] + [
         factories.record("tinybert", "mnli", 0, 0.6)
     ]
-    (group,) = groups(records)
+    (group,) = studies(records)
     asked = [words_of(command) for command in commands(group)]
     assert [(a["--methods"], a["--tasks"], a["--seeds"]) for a in asked] == [
         ("kd", "mnli,rte", "0,1,2"),
@@ -209,7 +210,7 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own(tmp_path):
         from_text("microbert", "c"),
     ]
     (group,) = groups([*records, factories.record("plain")])
-    set_record_source(group, Store(tmp_path), records)
+    group = study_of(group, Folder(Store(tmp_path), records), reads=Reads.NOTHING)
     found = commands(group)
     assert sorted(re.findall(r"--corpus \S+|--corpus-tokens \d+", " ".join(found))) == [
         *("--corpus a.txt", "--corpus b.txt", "--corpus c.txt", "--corpus sample"),
@@ -225,10 +226,9 @@ def test_rows_whose_starts_had_other_texts_have_commands_of_their_own(tmp_path):
 
 
 def test_a_report_of_teachers_alone_names_the_command_that_makes_them():
-    (group,) = groups([factories.record(TEACHER)])
+    (group,) = studies([factories.record(TEACHER)])
     (command,) = commands(group)
-    assert command.startswith("python -m bench run --tasks rte --data ")
-    assert " --only teachers " in command
+    assert command.startswith("python -m bench run --only teachers --tasks rte --data ")
     assert "--methods" not in command
     assert "--seeds" not in command
 
@@ -264,8 +264,9 @@ def test_an_old_start_is_of_the_text_that_a_newer_record_of_the_folder_names(
     store = Store(tmp_path)
     for record in (old, new):
         store.write(record)
-    alone, together = groups([old])[0], groups([old])[0]
-    set_record_source(together, store, store.records())
+    (group,) = groups([old])
+    alone = study_of(group)
+    together = study_of(group, Folder(store, list(store.records())), reads=Reads.NOTHING)
     assert "--corpus" not in commands(alone)[0]
     for command in (
         commands(together)[0],
@@ -312,7 +313,7 @@ def test_a_task_of_ones_own_is_named_by_its_file(bench, tmp_path, teacher_folder
     )
     older = factories.changed(record, data={"task_file": ""})
     assert older.key == record.key
-    (group,) = groups([older])
+    (group,) = studies([older])
     assert words_of(commands(group)[0])["--tasks"] == "reviews.toml"
 
 

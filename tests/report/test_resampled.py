@@ -13,10 +13,12 @@ import random_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from studied import studied
 
 from bench.analysis.choice_in_words import table as choice_table
 from bench.analysis.choose import choose
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.record.store import Store
 from bench.report.comparison import (
     MEAN,
@@ -26,8 +28,9 @@ from bench.report.comparison import (
     mean_difference,
     sides_of,
 )
-from bench.report.groups import ScoreColumn, groups
-from bench.report.resampled import Resampled, resample, rng_for
+from bench.report.resampled import Resampled, rng_for
+from bench.report.score_column import ScoreColumn
+from bench.report.studies import studies
 from bench.report.tables.differences import systems_compared
 from bench.stats.metrics import METRICS, metric_of
 from bench.stats.paired import mcnemar, resampled_scores
@@ -184,7 +187,7 @@ def test_the_bound_of_the_least_gap_is_found_in_four_of_five_tables(examples, ex
 def reference(tmp_path_factory):
     """A few rows of the committed table of five tasks, on three of them."""
     committed, some = Store(MAIN_TABLE), Store(tmp_path_factory.mktemp("some"))
-    group = next(g for g in groups(committed.records()) if g.cell.data.max_train_rows == 20_000)
+    group = next(g for g in studies(committed.records()) if g.cell.data.max_train_rows == 20_000)
     for record in group.records:
         if record.cell.tasks[0] in TASKS and record.row in ("finetune", "kd", "microbert"):
             folder = committed.folder(record.cell)
@@ -198,8 +201,8 @@ def printed(line):
 
 @pytest.mark.slow
 def test_compare_and_the_report_print_the_same_interval_of_the_committed_records(reference):
-    (group,) = groups(reference.records())
-    table = systems_compared(group, resample(group, reference))
+    group = studied(reference)
+    table = systems_compared(group)
     for row, tasks in (("microbert", TASKS), ("kd", TASKS[::-1])):
         cells = next(line for line in table.lines if line.label == row).cells
         assert [cell.text for cell in cells[:2]] == ["finetune", "3"]

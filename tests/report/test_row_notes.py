@@ -11,7 +11,8 @@ import pytest
 from transformers import BertConfig
 
 import methods
-from bench.analysis.compare import compare, table
+from bench.analysis.compare import compare
+from bench.analysis.compare_in_words import table
 from bench.audit.checks import audit
 from bench.audit.sheets import read_all
 from bench.plan.scheduled_stages import schedule_stages
@@ -20,8 +21,8 @@ from bench.record.cell import Search, Trial
 from bench.record.recipe import Recipe
 from bench.record.stated import stated
 from bench.record.store import Store
-from bench.report.groups import groups
 from bench.report.sources import provenance
+from bench.report.studies import studies
 from bench.report.tables.parts import sources_of_variance
 from bench.report.tables.provenance import hyper_parameters
 from bench.report.write import write_reports
@@ -144,14 +145,14 @@ def test_every_report_has_the_rates_of_its_rows():
         row("fastbert", rate=1.5e-4),
         row("bilstm:rate=4"),
     ]
-    (group,) = groups(
+    (group,) = studies(
         [factories.record("teacher", score=0.7), *rows, factories.record("checkpoint:mine")]
     )
     table = hyper_parameters(group)
     rates = {name: line.label for line in table.lines for name in line.cells[-1].plain.split(", ")}
     assert rates == {"teacher": "1.5e-4", "pkd": "1.5e-4", "finetune": "3e-4", "kd": "3e-4", "bilstm:rate=4": "1.2e-3",
                      "fastbert": "1.5e-3"}  # fmt: skip
-    (group,) = groups([row("kd", recipe="paper")])
+    (group,) = studies([row("kd", recipe="paper")])
     assert hyper_parameters(group) is None
 
 
@@ -186,10 +187,10 @@ def searched(seed, of_search, each_seed=False, rates=(50.0, 60.0)):
 
 def test_a_table_says_that_one_search_chose_for_all_seeds():
     """Where each seed has a search of its own, the intervals have the chance of the search."""
-    (group,) = groups([searched(seed, 0) for seed in (0, 1)])
+    (group,) = studies([searched(seed, 0) for seed in (0, 1)])
     said = sources_of_variance(group)[-1]
     assert "the intervals leave out that another search" in said
-    (group,) = groups([searched(seed, seed, each_seed=True) for seed in (0, 1)])
+    (group,) = studies([searched(seed, seed, each_seed=True) for seed in (0, 1)])
     assert "another search" not in " ".join(sources_of_variance(group))
-    (group,) = groups([factories.record("kd", "rte", seed) for seed in (0, 1)])
+    (group,) = studies([factories.record("kd", "rte", seed) for seed in (0, 1)])
     assert "another search" not in " ".join(sources_of_variance(group))

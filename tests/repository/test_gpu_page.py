@@ -48,7 +48,7 @@ def two_gpus(monkeypatch):
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80e9, 80e9))
     monkeypatch.setattr(estimate, "rates_of_card", lambda device, precision: (1e14, 1e-5))
-    monkeypatch.setattr(estimate, "flops_per_second", lambda threads: 1e11)
+    monkeypatch.setattr(estimate, "flops_per_second", lambda threads, precision="fp32": 1e11)
 
 
 @pytest.mark.slow
@@ -57,9 +57,7 @@ def test_a_command_is_planned(words, everything, two_gpus, embedded, bench, tmp_
     for executor, package in (("ray", "ray"), ("slurm", "submitit")):
         if executor in words:
             pytest.importorskip(package, reason=f"needs the extra {executor!r} ({package})")
-    monkeypatch.setattr(
-        "bench.plan.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1"
-    )
+    monkeypatch.setattr("bench.request.PUBLIC_TEXT", "hub:Salesforce/wikitext/wikitext-103-raw-v1")
     for remembered in (checkpoints._from_hub, sources.hub_folder):
         remembered.cache_clear()
     with served(everything, tmp_path / "hub cache", monkeypatch):

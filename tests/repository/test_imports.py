@@ -8,6 +8,7 @@ import graphlib
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ LIGHT = tuple(
     for place in (
         "plan",
         "record",
+        "request",
         "stats",
         "report",
         "analysis",
@@ -46,8 +48,11 @@ LAYERS = (
     "bench.stats",
     "bench.audit",
     "methods",
-    "bench.data",
     "bench.record",
+    "bench.request",
+    "bench.report",
+    "bench.analysis",
+    "bench.data",
     "bench.optimizers",
     "bench.cache",
     "bench.measure",
@@ -58,8 +63,6 @@ LAYERS = (
     "bench.make",
     "bench.run",
     "bench.conformance",
-    "bench.report",
-    "bench.analysis",
     "bench.workflows",
     "bench.api",
     "bench.cli",
@@ -83,24 +86,105 @@ def modules() -> dict[str, Path]:
     return {name.removesuffix(".__init__"): file for name, file in names.items()}
 
 
+READING = ("bench.record", "bench.stats", "bench.report", "bench.analysis")
+"""The half that reads records."""
+WRITING = (
+    "bench.data",
+    "bench.optimizers",
+    "bench.cache",
+    "bench.measure",
+    "bench.run_status",
+    "bench.plan",
+    "bench.train",
+    "bench.interrupts",
+    "bench.make",
+    "bench.run",
+    "bench.conformance",
+    "bench.workflows",
+    "bench.api",
+    "bench.cli",
+    "bench.__main__",
+)
+"""The half that makes them, and what stands above both."""
+NEITHER = (
+    "bench",
+    "bench.errors",
+    "bench.files",
+    "bench.folders",
+    "bench.user_files",
+    "bench.typed_files",
+    "bench.terminal",
+    "bench.progress",
+    "bench.request",
+    "bench.audit",
+    "methods",
+)
+"""What either half may import."""
+
+
+def read_by(text: str, known: Mapping[str, object]) -> set[str]:
+    """The modules of ours that a file reads, also inside functions and for types.
+
+    ``from package import module`` reads the module alone; of any other name it reads the package's
+    own file.
+    """
+    read: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            read |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                read.add(full if full in known else str(node.module))
+    return read & known.keys()
+
+
 @functools.cache
 def files_read() -> dict[str, set[str]]:
-    """Each module -> those of ours that it reads, also inside functions and for types.
+    """Each module -> those of ours that it reads."""
+    known = modules()
+    return {name: read_by(file.read_text(), known) for name, file in known.items()}
 
-    ``from package import module`` reads the module alone; of any other name it reads the package's own file.
-    """
-    known, graph = modules(), {}
-    for name, file in known.items():
-        graph[name] = set()
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                graph[name] |= {alias.name for alias in node.names} & known.keys()
-            elif isinstance(node, ast.ImportFrom):
-                inner = {f"{node.module}.{alias.name}": node.module for alias in node.names}
-                graph[name] |= {
-                    full if full in known else own for full, own in inner.items()
-                } & known.keys()
-    return graph
+
+def across(graph: Mapping[str, set[str]]) -> list[str]:
+    """Each way from the reading half to the writing half, through whatever lies between."""
+    found = []
+    for name in graph:
+        if layer_of(name) not in READING:
+            continue
+        waiting = [(name,)]
+        seen = {name}
+        while waiting:
+            way = waiting.pop()
+            for other in sorted(graph[way[-1]] - seen):
+                seen.add(other)
+                if layer_of(other) in WRITING:
+                    found.append(" -> ".join((*way, other)))
+                else:
+                    waiting.append((*way, other))
+    return found
+
+
+def test_the_half_that_reads_records_needs_nothing_of_the_half_that_makes_them():
+    assert sorted((*READING, *WRITING, *NEITHER)) == sorted(LAYERS), "each layer has its half"
+    assert across(files_read()) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "from bench.data.tasks import GLUE\n",
+        "import bench.plan.build\n",
+        "def late():\n    from bench.plan import build\n",
+        "if TYPE_CHECKING:\n    from bench.make.work import Work\n",
+    ],
+)
+@pytest.mark.parametrize("file", ["bench.stats.summary", "bench.report.studies", "bench.request"])
+def test_an_import_from_one_half_into_the_other_is_found(planted, file):
+    """Of a file of the reading half, and of one that both halves read."""
+    graph = files_read()
+    found = across({**graph, file: graph[file] | read_by(planted, modules())})
+    assert any(f"{file} -> bench." in way for way in found)
 
 
 def test_imports_go_from_higher_layers_to_lower_ones():

@@ -38,11 +38,13 @@ def rows_of(name: str) -> list[str]:
         + "".join(f":{setting}={value}" for setting, value in small.items())
         + MORE.get(name, "")
     )
-    return (
-        [f"{row}:start={start}" for start in get_args(settings["start"])]
-        if "start" in settings
-        else [row]
-    )
+    if "start" not in settings:
+        return [row]
+    rows = [f"{row}:start={start}" for start in get_args(settings["start"]) if start != "layers"]
+    if "layers" in get_args(settings["start"]):
+        # whole layers of the teacher, of the teacher's width
+        rows.append(f"{name}:layers=2:hidden=24:heads=4:ffn=48:start=layers{MORE.get(name, '')}")
+    return rows
 
 
 def five_labels(folder: Path) -> str:

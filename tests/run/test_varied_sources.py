@@ -17,8 +17,8 @@ from bench.plan.from_record import request_from_record
 from bench.record.cell import Varied, train_key
 from bench.record.differences import left_out_lines
 from bench.report.frame import teacher_weights
-from bench.report.groups import groups
 from bench.report.load import load
+from bench.report.studies import studies
 from bench.report.tables.parts import sources_of_variance
 
 ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},moebert,mtdnn:members=1"
@@ -156,14 +156,14 @@ def record_of(seed, start, varied=True):
 
 def test_seeds_of_one_row_are_those_with_the_same_teacher_and_start_of_seed_0():
     """A start on another text is another training, although the keys of all seeds differ."""
-    (group,) = groups([record_of(seed, "on this text") for seed in (0, 1, 2)])
+    (group,) = studies([record_of(seed, "on this text") for seed in (0, 1, 2)])
     assert set(group.values("kd", group.columns[0])) == {0, 1, 2}
     mixed = [record_of(0, "on another text"), *(record_of(seed, "on this") for seed in (1, 2))]
     mixed = [
         record.model_copy(update={"finished": f"2026-11-0{day}T07:00:00+00:00"})
         for day, record in enumerate(mixed, start=1)
     ]
-    (group,) = groups(mixed)
+    (group,) = studies(mixed)
     assert set(group.values("kd", group.columns[0])) == {1, 2}
     (line,) = left_out_lines(group.left_out)
     assert line.endswith("differ in: general start or other artefacts")
@@ -176,18 +176,18 @@ def test_rows_with_their_own_teachers_stand_in_no_table_with_others():
         record.model_copy(update={"finished": f"2026-11-0{day}T07:00:00+00:00"})
         for day, record in enumerate(records, start=1)
     ]
-    (group,) = groups(records)
+    (group,) = studies(records)
     assert set(group.values("kd", group.columns[0])) == {1, 2}
 
 
 def test_tables_name_the_sources_of_their_intervals():
-    (group,) = groups([record_of(seed, "text") for seed in (0, 1)])
+    (group,) = studies([record_of(seed, "text") for seed in (0, 1)])
     (text,) = sources_of_variance(group)
     assert "teachers, of which each seed has its own" in text
     plain = [factories.record("kd", "rte", seed) for seed in (0, 1)]
-    (group,) = groups(plain)
+    (group,) = studies(plain)
     (text,) = sources_of_variance(group)
     assert text.startswith("The intervals are over examples and seeds of the students.")
     assert "one teacher" in text
-    (group,) = groups(plain[:1])
+    (group,) = studies(plain[:1])
     assert sources_of_variance(group)[0].startswith("The intervals are over examples.")

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bench.stats.metrics as registry
-from bench.analysis.gate import budgets_of
+from bench.analysis.gate_acceptances import budgets_of
 from bench.data.tasks import from_toml
 from bench.errors import InputError
-from bench.report.groups import ScoreColumn
+from bench.report.score_column import ScoreColumn
 from bench.stats.form import CLASSES, FORMS, SCORE, SPANS, TEXT, misshapen
 from bench.stats.guards import suspicions
 from bench.stats.metrics import METRICS, OF_ONE_CLASS, Metric, fitting, label_of

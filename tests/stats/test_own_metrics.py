@@ -12,9 +12,9 @@ import tiny
 
 import bench as installed
 from bench.errors import BAD_INPUT, OK, InputError
-from bench.plan.request import Request
 from bench.record.code import digest_of, metric_modules
 from bench.record.store import Store
+from bench.request import Request
 from bench.stats import own_metrics
 from bench.stats.metrics import METRICS, metric_of
 

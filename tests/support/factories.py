@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from bench.record.cell import record_key, train_key
+from bench.record.known_tasks import facts_of_older_record
 from bench.record.schema import Failure, Record, load
 from bench.record.store import Store
-from bench.record.task_facts import TaskFacts, facts_of_older_record
+from bench.record.task_facts import TaskFacts
 from bench.stats.metrics import metric_of
 
 FROZEN = Path(__file__).parents[1] / "records" / "v1"

@@ -19,7 +19,7 @@ from bench.errors import CELLS_FAILED
 from bench.record.cell import train_key
 from bench.record.keys import digest
 from bench.report.file_names import place_of
-from bench.report.groups import groups
+from bench.report.studies import studies
 from bench.train import training_state
 from bench.train.loop import LoopOptions, train_task
 from bench.train.numerics import ComputeSettings, RandomState, Stopwatch
@@ -60,8 +60,8 @@ def test_reports_of_two_kinds_of_device_have_their_own_tables(paper_store):
         moved.append(
             record.model_copy(update={"cell": record.cell.model_copy(update={"numeric": numeric})})
         )
-    assert len({place_of(group) for group in groups([*records, *moved])}) == 2 * len(
-        groups(records)
+    assert len({place_of(group) for group in studies([*records, *moved])}) == 2 * len(
+        studies(records)
     )
 
 

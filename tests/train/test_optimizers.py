@@ -18,17 +18,18 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 import methods
-from bench import optimizers
 from bench.conformance import tiny_bench
 from bench.conformance.checks import check_method
 from bench.conformance.tiny_bench import Bench
-from bench.optimizers import OPTIMIZERS, refusal
+from bench.optimizers import refusal
 from bench.plan.build import build
+from bench.record import optimizers
 from bench.record.cell import record_key, train_key
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
 from bench.report.file_names import place_of
-from bench.report.groups import groups
 from bench.report.reproduce import commands
+from bench.report.studies import studies
 from bench.train import student_trainer as of_loop
 from bench.train.student_trainer import is_not_decayed, optimizer_of
 from methods.core.families import FAMILIES
@@ -257,7 +258,7 @@ def test_records_of_two_optimisers_never_meet_in_one_table():
     other = kd.model_copy(
         update={"cell": cell, "key": record_key(cell), "train_key": train_key(cell)}
     )
-    found = {group.optimizer: group for group in groups([other, kd, teacher])}
+    found = {group.optimizer: group for group in studies([other, kd, teacher])}
     assert found.keys() == {ADAMW, "sgd"}
     assert len({place_of(group) for group in found.values()}) == 2
     for name, group in found.items():

@@ -16,8 +16,10 @@ import torch
 from command import Command
 from transformers import AutoTokenizer, BertForSequenceClassification
 
+from bench.data.own_tasks import expand
+from bench.data.sources import source_for
 from bench.record.store import Store
-from bench.workflows import alternatives
+from bench.workflows import time_trained
 
 pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
 pytest.importorskip("onnx", reason="needs the extra 'onnx'")
@@ -28,7 +30,7 @@ LABELS = ("animal", "house", "river")
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(alternatives, "ROUNDS", 8)
+    monkeypatch.setattr(time_trained, "ROUNDS", 8)
     return Command(monkeypatch, capsys)
 
 
@@ -98,14 +100,36 @@ def test_a_tuned_classifier_is_quantised_and_not_distilled(bench, tuned):
     assert sentence in page
     assert "F1 by class" in page
     sheet = read_sheet("reports/runs/mine/answer.csv")
-    assert {"teacher", "teacher+int8", "predictions:linear (TF-IDF)", "kd"} <= sheet.keys()
+    assert {"teacher", "teacher+int8", "linear (TF-IDF)", "kd"} <= sheet.keys()
+    assert "predictions:linear" not in page
     teacher = sheet["teacher"]
     assert float(teacher["acc"]) == 100
     assert float(teacher["changed (%)"]) == 0
     timed = [name for name in teacher if name.endswith(("p50", "p95"))]
-    assert len(timed) >= 4
-    assert all(float(teacher[name]) > 0 for name in timed)
+    assert not any("busy" in name for name in timed), "the same titles on every machine"
+    assert "busy cores" in teacher
+    of_classes = [name for name in teacher if name.startswith("F1 of ")]
+    assert [name.split()[2] for name in of_classes] == sorted(LABELS)
+    assert all(float(teacher[name]) == 100 for name in of_classes)
+    of_encoders = [name for name in timed if not name.startswith("numpy")]
+    assert len(of_encoders) >= 4
+    assert all(float(teacher[name]) > 0 for name in of_encoders)
+    # the linear model has its time under its own runtime alone
+    linear = sheet["linear (TF-IDF)"]
+    assert float(linear["numpy, 1 thread: p50 / p95 (ms) p50"]) > 0
+    assert not any(linear[name] for name in of_encoders)
+    assert not any(teacher[name] for name in timed if name.startswith("numpy"))
     assert float(sheet["teacher+int8"]["MB"]) < float(teacher["MB"])
+    assert float(teacher["peak memory, torch (MB)"]) > 0
+    assert float(sheet["teacher+int8"]["peak memory, ONNX Runtime (MB)"]) > 0
+    assert not sheet["teacher+int8"]["peak memory, torch (MB)"]
+
+    # one estimate, of everything
+    assert done.stderr.count("estimate: ") == 1
+    assert "behind the plan's time" not in done.stderr
+    parts = done.stderr.partition("estimate: ")[2]
+    assert "time and memory of 3 models" in parts
+    assert "export of the chosen model" in parts
 
     # the exported file answers as its record, with ONNX Runtime alone
     (chosen,) = Path("chosen").iterdir()
@@ -117,15 +141,19 @@ def test_a_tuned_classifier_is_quantised_and_not_distilled(bench, tuned):
     assert answered.stdout.strip() in LABELS
     assert (chosen / "model.onnx").is_file()
 
-    # asked again with a limit: nothing is trained, and the folder is written anew
-    limit = ("--max-params", "0.001", "--metric", "accuracy")
+    # asked again with a limit that nobody meets: nothing is trained, and the answer says so
+    limit = ("--max-ms", "0.0001", "--metric", "accuracy")
     again = bench("choose", file, "--teacher", folder, "--quick", *limit)
     assert "nothing to do" in again.stderr
+    assert "limits: --max-latency 0.0001" in again.stderr
+    assert "estimate: " in again.stderr, "times are taken again"
     assert again.returncode == 1
     assert again.stdout.startswith("No row fits.")
+    assert "--max-latency alone leaves out" in again.stdout
     page = Path("reports/runs/mine/answer.md").read_text()
-    assert "--quick --max-params 0.001 --metric accuracy" in page
-    assert "--max-params alone leaves out" in page
+    assert "--quick --max-latency 0.0001 --metric accuracy" in page
+    assert "--max-latency alone leaves out" in page
+    assert "model: " not in again.stdout
 
 
 def test_numbers_are_answered_in_their_units(bench, tmp_path, teacher_folder):
@@ -137,9 +165,9 @@ def test_numbers_are_answered_in_their_units(bench, tmp_path, teacher_folder):
     done = bench("choose", file, "--teacher", teacher_folder, "--quick", "--to", "model")
     assert done.returncode == 0, done.stderr
     sheet = read_sheet("reports/runs/prices/answer.csv")
-    assert float(sheet["predictions:linear (TF-IDF)"]["Spearman"]) > 50
+    assert float(sheet["linear (TF-IDF)"]["Spearman"]) > 50
     assert -100 <= float(sheet["teacher"]["R2"]) <= 100
-    assert 0 < float(sheet["predictions:linear (TF-IDF)"]["mean absolute error"]) < 3000
+    assert 0 < float(sheet["linear (TF-IDF)"]["mean absolute error"]) < 3000
     assert "F1 by class" not in Path("reports/runs/prices/answer.md").read_text()
     assert "predictions are those of the record" in done.stdout
     (record,) = (r for r in Store(Path("results/runs")).records() if r.cell.method == "predictions")
@@ -167,6 +195,7 @@ def test_numbers_are_answered_in_their_units(bench, tmp_path, teacher_folder):
         (["{file},{file}:name=other"], "one file"),
         (["--quick"], "--quick goes with a file"),
         (["{file}", "--to", "."], "is there already"),
+        (["{file}", "--max-mb", "0.0001"], "nothing that is tried can be within these limits"),
     ],
 )
 def test_bad_input_is_named_before_anything_is_trained(bench, tmp_path, words, says):
@@ -176,5 +205,60 @@ def test_bad_input_is_named_before_anything_is_trained(bench, tmp_path, words, s
     assert done.returncode == 2, done.stdout
     assert done.stderr.startswith("bench: ") or "\nbench: " in done.stderr
     assert says in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert len([line for line in done.stderr.splitlines() if line.startswith("bench: ")]) == 1
     assert not list(Path("results").rglob("*.json"))
+
+
+def test_what_cannot_fit_is_not_trained_and_is_named(bench, tmp_path, teacher_folder):
+    """The students of four layers have 5 M parameters; the teacher and the linear model are tiny."""
+    texts = sentences(200)
+    labels = ["yes" if "cat" in text or "dog" in text else "no" for text in texts]
+    file = write_csv(tmp_path / "mine.csv", texts, labels)
+    done = bench("choose", file, "--teacher", teacher_folder, "--quick", "--max-params", "1")
+    assert done.returncode == 0, done.stderr
+    assert "no row: trained with one seed" in done.stderr
+    assert "limits: --max-params 1" in done.stderr
+    for row in ("finetune", "kd"):
+        assert re.search(
+            rf"{row} is left out: it needs .* M parameters, and --max-params is 1", done.stderr
+        )
+    rows = {record.cell.label for record in Store(Path("results/runs")).records()}
+    assert rows == {"teacher", "predictions:linear (TF-IDF)"}, "they stay as references"
+    page = Path("reports/runs/mine/answer.md").read_text()
+    assert "kd: not trained, because it needs" in page
+    assert set(read_sheet("reports/runs/mine/answer.csv")) == {
+        "teacher", "teacher+int8", "linear (TF-IDF)",
+    }  # fmt: skip
+
+
+def test_a_group_is_on_one_side_from_the_file_to_the_answer(bench, tmp_path, teacher_folder):
+    texts = sentences(200)
+    customers = [f"c{row // 10}" for row in range(len(texts))]
+    labels = ["yes" if "cat" in text or "dog" in text else "no" for text in texts]
+    file = tmp_path / "mine.csv"
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        table = csv.writer(opened)
+        table.writerow(["text", "label", "customer"])
+        table.writerows(zip(texts, labels, customers, strict=True))
+    typed = f"{file}:text=text:label=label:group=customer"
+    done = bench("choose", typed, "--teacher", teacher_folder, "--quick", "--max-params", "1")
+    assert done.returncode == 0, done.stderr
+    assert "each customer is on one side of the split" in done.stderr
+    (record,) = (
+        r
+        for r in Store(Path("results/runs")).records()
+        if r.cell.method == "teacher" and not r.point
+    )
+    rows = record.cell.data.rows
+    assert rows["train"] + rows["validation"] == len(texts)
+
+    # whose texts were scored, by the hashes that are kept beside the record
+    arrays = Store(Path("results/runs")).predictions(record)
+    scored = set(arrays["examples.validation"].tolist())
+    ((task, _),) = expand(typed)
+    source = source_for(task, "sample", offline=True)
+    whole = source.load(task, "train"), source.load(task, task.evaluation[0])
+    customer_of = dict(zip(texts, customers, strict=True))
+    trained, held = ({customer_of[text] for text in split.first} for split in whole)
+    assert not trained & held
+    assert scored == set(whole[1].example_hashes().tolist())

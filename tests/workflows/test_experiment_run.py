@@ -9,7 +9,7 @@ import tiny
 
 from bench.errors import InputError
 from bench.plan.build import build
-from bench.plan.request import Request
+from bench.request import Request
 from bench.workflows import experiment
 
 

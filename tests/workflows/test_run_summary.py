@@ -11,11 +11,11 @@ import factories
 import pytest
 import tiny
 
-from bench.plan.request import Request, parse_seeds
 from bench.record.store import Store
-from bench.report.groups import groups
-from bench.report.tables.registry import make_tables
+from bench.report.studies import studies
 from bench.report.write import write_reports
+from bench.request import Request
+from bench.request.text import parse_seeds
 from bench.workflows.run_summary import TERMINAL, shown
 
 PLAIN = f"{tiny.SHAPE}:start=random"
@@ -68,8 +68,7 @@ def test_a_run_on_generated_data_ends_with_what_to_type_for_a_real_answer():
         factories.record(row, data="sample-v2", score=score)
         for row, score in (("teacher", 0.9), ("kd", 0.8), ("tinybert", 0.7))
     ]
-    (group,) = groups(records)
-    make_tables(group, {})
+    (group,) = studies(records)
     request = Request(methods="kd,tinybert", tasks="rte", data="auto")
     said = shown(group, [record.cell for record in records], request)
     *_, works, again, command = said.splitlines()
@@ -109,7 +108,7 @@ def test_rows_keep_the_order_in_which_they_were_typed(bench, common, tmp_path):
 
 
 def test_an_ablation_that_was_not_typed_stays_with_its_full_row():
-    (group,) = groups(factories.paper())
+    (group,) = studies(factories.paper())
     group = replace(group, order=["wide", "microbert"])
     assert group.systems == ["teacher", "wide", "microbert", "microbert w/o Dis", "kd"]
     group = replace(group, order=["microbert w/o Dis", "kd", "microbert"])
@@ -145,7 +144,9 @@ def parts_in(body):
 
 @pytest.fixture
 def slow_machine(monkeypatch):
-    monkeypatch.setattr("bench.plan.estimate.flops_per_second", lambda threads: 1e7)
+    monkeypatch.setattr(
+        "bench.plan.estimate.flops_per_second", lambda threads, precision="fp32": 1e7
+    )
 
 
 def test_a_plan_says_what_takes_the_time_and_how_to_be_shorter(

@@ -20,13 +20,13 @@ from bench.data.tasks import GLUE
 from bench.errors import CELLS_FAILED, InputError
 from bench.make.work import FailedCell
 from bench.plan.build import build
-from bench.plan.request import Request
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import Search, Trial, record_key, train_key
 from bench.record.differences import differing_parts
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, label_suffixes
 from bench.report.write import write_reports
+from bench.request import Request
 from bench.run import Outcome
 from bench.workflows import tune
 from bench.workflows.tune import PACES, trials_of

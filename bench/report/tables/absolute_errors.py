@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.data.tasks import KNOWN
-from bench.report.groups import ReportGroup, ScoreColumn
+from bench.record.known_tasks import KNOWN
 from bench.report.resampled import Resampled
+from bench.report.score_column import ScoreColumn
+from bench.report.study import Study
 from bench.report.table import SPREAD, Column, Line, Table, TableCell
 from bench.report.tables.accuracy import WIDTH
 from bench.report.tables.parts import keys_of, line_of
@@ -20,11 +21,11 @@ from bench.stats.metrics import metric_of
 from bench.stats.summary import summarise
 
 
-def absolute_errors(group: ReportGroup) -> Iterator[Table]:
+def absolute_errors(study: Study) -> Iterator[Table]:
     """A table for each evaluation set of an own regression whose answers are stored."""
-    for column, data in group.answers.items():
+    for column, data in study.answers.items():
         if column.task not in KNOWN and metric_of(column.metric).form is SCORE:
-            yield _of_column(group, column, data)
+            yield _of_column(study, column, data)
 
 
 def absolute_error(predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -32,10 +33,10 @@ def absolute_error(predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(np.abs(predicted.astype(np.float64) - labels.astype(np.float64)).mean())
 
 
-def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Table:
+def _of_column(study: Study, column: ScoreColumn, data: Resampled) -> Table:
     lines = []
-    for row in group.systems:
-        records = group.finished(row, column)
+    for row in study.systems:
+        records = study.finished(row, column)
         if data.has(records):
             errors = [absolute_error(data.predicted[r.key], data.labels) for r in records]
             mean = summarise(errors)
@@ -46,7 +47,7 @@ def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Tabl
                 n=mean.n,
                 keys=keys_of(records),
             )
-            lines.append(line_of(group, row, [cell]))
+            lines.append(line_of(study, row, [cell]))
     # no other single value has a smaller one
     middle = float(np.median(data.labels))
     least = absolute_error(np.full(len(data.labels), middle), data.labels)

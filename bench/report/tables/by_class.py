@@ -8,8 +8,9 @@ import numpy as np
 
 from bench.errors import one_line
 from bench.record.cell import TEACHER
-from bench.report.groups import ReportGroup, ScoreColumn
 from bench.report.resampled import Resampled
+from bench.report.score_column import ScoreColumn
+from bench.report.study import Study
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import WIDTH
 from bench.report.tables.parts import keys_of, line_of
@@ -24,10 +25,10 @@ LONGEST_NAME = 40
 """Characters of a class's name that a title has."""
 
 
-def f1_by_class(group: ReportGroup) -> Iterator[Table]:
+def f1_by_class(study: Study) -> Iterator[Table]:
     """A table for each evaluation set of three classes or more whose answers are stored."""
-    for column, data in group.answers.items():
-        table = _of_column(group, column, data)
+    for column, data in study.answers.items():
+        table = _of_column(study, column, data)
         if table is not None:
             yield table
 
@@ -43,7 +44,7 @@ def f1_of_classes(predicted: np.ndarray, labels: np.ndarray, classes: int) -> np
     return np.divide(2 * hits_C, named_C, out=np.zeros(classes), where=named_C > 0)
 
 
-def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Table | None:
+def _of_column(study: Study, column: ScoreColumn, data: Resampled) -> Table | None:
     if metric_of(column.metric).form is not CLASSES:
         return None
     classes = next(logits.shape[1] for logits in data.logits.values())
@@ -52,8 +53,8 @@ def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Tabl
 
     # each row's mean over its seeds
     mean_of: dict[str, np.ndarray] = {}
-    for row in group.systems:
-        records = group.finished(row, column)
+    for row in study.systems:
+        records = study.finished(row, column)
         if data.has(records):
             answers = [data.predicted[record.key] for record in records]
             seeds = [f1_of_classes(predicted, data.labels, classes) for predicted in answers]
@@ -63,8 +64,8 @@ def _of_column(group: ReportGroup, column: ScoreColumn, data: Resampled) -> Tabl
 
     examples_C = np.bincount(data.labels, minlength=classes)
     shown = _shown(mean_of, examples_C)
-    names = _names_of(group, column, classes)
-    lines = [_line(group, row, column, mean_C[shown]) for row, mean_C in mean_of.items()]
+    names = _names_of(study, column, classes)
+    lines = [_line(study, row, column, mean_C[shown]) for row, mean_C in mean_of.items()]
     columns = [Column("System")]
     columns += [Column(f"{names[code]} ({examples_C[code]:,})") for code in shown]
     return Table(
@@ -94,9 +95,9 @@ def _shown(mean_of: dict[str, np.ndarray], examples_C: np.ndarray) -> list[int]:
     return sorted(by_loss[:MOST_CLASSES])
 
 
-def _names_of(group: ReportGroup, column: ScoreColumn, classes: int) -> list[str]:
+def _names_of(study: Study, column: ScoreColumn, classes: int) -> list[str]:
     """The names of the classes; their codes where no record has the names."""
-    records = [record for record in group.records if column.task in record.cell.tasks]
+    records = [record for record in study.records if column.task in record.cell.tasks]
     named = next((record.task.labels for record in records if record.task.labels), ())
     return [
         one_line(named[code])[:LONGEST_NAME] if code < len(named) else str(code)
@@ -104,12 +105,12 @@ def _names_of(group: ReportGroup, column: ScoreColumn, classes: int) -> list[str
     ]
 
 
-def _line(group: ReportGroup, row: str, column: ScoreColumn, f1: np.ndarray) -> Line:
-    records = group.finished(row, column)
+def _line(study: Study, row: str, column: ScoreColumn, f1: np.ndarray) -> Line:
+    records = study.finished(row, column)
     cells: list[TableCell] = [
         number(100 * float(value), n=len(records), keys=keys_of(records)) for value in f1
     ]
-    return line_of(group, row, cells)
+    return line_of(study, row, cells)
 
 
 def _notes(shown: int, examples_C: np.ndarray) -> tuple[str, ...]:

@@ -15,14 +15,15 @@ from bench.record.stated import stated
 from bench.record.task_facts import FOLDER, HUB
 from bench.report.comparison import BETTER, WORSE
 from bench.report.file_names import data_name
-from bench.report.groups import GLUE_FOLDER, ReportGroup
 from bench.report.latex import FIELD, METRIC, LatexCell, LatexColumn, LatexTable, spelled, tex
+from bench.report.retained_scores import KEEPS, LOSES
+from bench.report.study import GLUE_FOLDER, Study
 from bench.report.table import Line, Table, TableCell
-from bench.report.tables.accuracy import ACCURACY, further_columns
+from bench.report.tables.accuracy import ACCURACY, accuracy, further_columns
 from bench.report.tables.cost import FILE
-from bench.report.tables.differences import SYSTEMS, VARIANTS
+from bench.report.tables.differences import VARIANTS, systems_compared, variants_compared
 from bench.report.tables.parts import if_busy, listed
-from bench.report.tables.retention import KEEPS, KEPT_OF_THE_TEACHER, LOSES
+from bench.report.tables.retention import KEPT_OF_THE_TEACHER, retentions
 from bench.stats.power import LEVEL
 
 STAR = "$*$"
@@ -56,26 +57,27 @@ class Paper:
     sources: Sequence[str] = ()
 
 
-def paper_tables(group: ReportGroup, paper: Paper) -> dict[str, LatexTable]:
+def paper_tables(study: Study, paper: Paper) -> dict[str, LatexTable]:
     """The tables for a paper of a whole report, each by the file name of the report's own table."""
-    made = {table.file: table for table in group.tables}
-    tables: dict[str, LatexTable] = {}
-    # variants and ablations have a table of their own
-    apart: set[str] = set()
-    if VARIANTS in made:
-        apart = {line.label for line in made[VARIANTS].lines}
-        tables[VARIANTS] = ablations(group, made[VARIANTS], paper)
-    if KEPT_OF_THE_TEACHER in made:
-        tables[KEPT_OF_THE_TEACHER] = retention(group, made[KEPT_OF_THE_TEACHER], paper)
-    if ACCURACY in made:
-        by_mean = sorted(group.students, key=lambda row: -group.mean_scores.get(row, -1e9))
+    papers: dict[str, LatexTable] = {}
+    variants = variants_compared(study)
+    if variants is not None:
+        papers[VARIANTS] = ablations(study, variants, paper)
+    retained = retentions(study)
+    if retained is not None:
+        papers[KEPT_OF_THE_TEACHER] = retention(study, retained, paper)
+    scores = accuracy(study)
+    if scores.lines:
+        # variants and ablations have a table of their own
+        apart = {difference.row for difference in study.variants}
+        by_mean = sorted(study.students, key=lambda row: -study.mean_scores.get(row, -1e9))
         rows = [row for row in by_mean if row not in apart]
-        tables[ACCURACY] = main_table(group, made[ACCURACY], made.get(SYSTEMS), rows, paper)
-    return tables
+        papers[ACCURACY] = main_table(study, scores, systems_compared(study), rows, paper)
+    return papers
 
 
 def main_table(
-    group: ReportGroup, scores: Table, tested: Table | None, rows: Sequence[str], paper: Paper
+    study: Study, scores: Table, tested: Table | None, rows: Sequence[str], paper: Paper
 ) -> LatexTable:
     """Each row's scores with their deviations, the average, the size, the speed-up, and verdicts.
 
@@ -85,79 +87,79 @@ def main_table(
         rows: the students, in the order in which they are printed.
     """
     lines = {line.label: line for line in scores.lines}
-    signs = _signs(group, tested)
-    remarks = _remarks(group, rows)
+    signs = _signs(study, tested)
+    remarks = _remarks(study, rows)
     blocks = []
     shown: list[Line] = []
     # the teacher above the students, and the best constant prediction below them
-    for labels in ([TEACHER], rows, [group.baseline_name]):
+    for labels in ([TEACHER], rows, [study.baseline_name]):
         block = [lines[label] for label in labels if label in lines]
         shown += block
         if block:
-            blocks.append([_main_row(group, scores, line, signs, remarks) for line in block])
-    columns = [LatexColumn("System", is_left=True), *_tasks(group)]
-    if len(group.columns) > 1:
-        columns.append(LatexColumn("Avg.", _on_average(group)))
-    columns += [_head(title) for title in _further(group)]
+            blocks.append([_main_row(study, scores, line, signs, remarks) for line in block])
+    columns = [LatexColumn("System", is_left=True), *_tasks(study)]
+    if len(study.columns) > 1:
+        columns.append(LatexColumn("Avg.", _on_average(study)))
+    columns += [_head(title) for title in _further(study)]
     return LatexTable(
         columns,
         blocks,
-        _caption(group, rows, f"Results on {_data(group)}, in percent"),
-        data_name(group),
-        [*_notes_on_scores(group, blocks, tested), *_notes_on_rows(remarks)],
+        _caption(study, rows, f"Results on {_data(study)}, in percent"),
+        data_name(study),
+        [*_notes_on_scores(study, blocks, tested), *_notes_on_rows(remarks)],
         _comments(paper, scores, shown),
     )
 
 
 def _main_row(
-    group: ReportGroup, scores: Table, line: Line, signs: Signs, remarks: Mapping[str, str]
+    study: Study, scores: Table, line: Line, signs: Signs, remarks: Mapping[str, str]
 ) -> list[LatexCell]:
     """A line of the report's scores as a row of the main table."""
     cells = dict(zip(scores.header[1:], line.cells, strict=True))
-    row = [_name(group, line.label, remarks)]
-    for column in group.columns:
+    row = [_name(study, line.label, remarks)]
+    for column in study.columns:
         marks = [signs.get((line.label, column.title), "")]
-        if group.values(line.label, column) and group.suspicions.get((line.label, column)):
+        if study.values(line.label, column) and study.suspicions.get((line.label, column)):
             marks.append(SUSPECT)
-        if group.lacks_seeds(line.label, column):
+        if study.lacks_seeds(line.label, column):
             marks.append(FEWER_SEEDS)
         row.append(_score(cells[column.title], marks))
-    if len(group.columns) > 1:
-        mean = cells[f"mean of {len(group.averaged)}"]
+    if len(study.columns) > 1:
+        mean = cells[f"mean of {len(study.averaged)}"]
         row.append(_score(mean, [signs.get((line.label, MEAN), "")]))
-    for title, (form, unit) in _further(group).items():
+    for title, (form, unit) in _further(study).items():
         row.append(_size(cells[title], form, unit))
     return row
 
 
-def retention(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
+def retention(study: Study, table: Table, paper: Paper) -> LatexTable:
     """Shares of the teacher's score with their intervals and verdicts, and the mean of a row.
 
     Args:
         table: that of :func:`bench.report.tables.retention.retentions`.
     """
     lines = sorted(table.lines, key=lambda line: -(line.cells[-1].value or 0))
-    blocks = [_rows_with_intervals(group, table, lines, ".1f")]
+    blocks = [_rows_with_intervals(study, table, lines, ".1f")]
     margin = 100 * (table.margin or 0)
     meanings = {
         STAR: rf"keeps {margin:g}\,\% of its teacher's score",
         DAGGER: "loses more than that",
     }
     return LatexTable(
-        _columns_with_intervals(group, table),
+        _columns_with_intervals(study, table),
         blocks,
         _caption(
-            group,
+            study,
             [line.label for line in table.lines],
-            f"Retention of the teacher's score on {_data(group)}, in percent",
+            f"Retention of the teacher's score on {_data(study)}, in percent",
         ),
-        f"{data_name(group)}-retention",
-        _notes_on_intervals(group, blocks, meanings, "non-inferiority by the interval"),
+        f"{data_name(study)}-retention",
+        _notes_on_intervals(study, blocks, meanings, "non-inferiority by the interval"),
         _comments(paper, table, table.lines),
     )
 
 
-def ablations(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
+def ablations(study: Study, table: Table, paper: Paper) -> LatexTable:
     """Differences of variants and ablations to their own rows, with intervals and verdicts.
 
     Args:
@@ -169,18 +171,18 @@ def ablations(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
         if line.row != "":
             by_full_row.setdefault(str(line.cells[0].plain), []).append(line)
     lines = [line for own in by_full_row.values() for line in own]
-    blocks = [_rows_with_intervals(group, table, own, "+.1f") for own in by_full_row.values()]
-    full_rows = listed([name_in_paper(group, label) for label in by_full_row])
+    blocks = [_rows_with_intervals(study, table, own, "+.1f") for own in by_full_row.values()]
+    full_rows = listed([name_in_paper(study, label) for label in by_full_row])
     return LatexTable(
-        _columns_with_intervals(group, table),
+        _columns_with_intervals(study, table),
         blocks,
         _caption(
-            group,
+            study,
             [line.label for line in lines],
-            f"Differences to {full_rows} on {_data(group)}, in points",
+            f"Differences to {full_rows} on {_data(study)}, in points",
         ),
-        f"{data_name(group)}-ablations",
-        _notes_on_intervals(group, blocks, {STAR: "better", DAGGER: "worse"}, _adjusted(group)),
+        f"{data_name(study)}-ablations",
+        _notes_on_intervals(study, blocks, {STAR: "better", DAGGER: "worse"}, _adjusted(study)),
         _comments(paper, table, lines),
     )
 
@@ -188,30 +190,30 @@ def ablations(group: ReportGroup, table: Table, paper: Paper) -> LatexTable:
 # --- columns and cells
 
 
-def _tasks(group: ReportGroup) -> list[LatexColumn]:
+def _tasks(study: Study) -> list[LatexColumn]:
     """A head for each column of scores: the task, and its metric below."""
     return [
         LatexColumn(FIELD.get(column.name, column.name), METRIC.get(column.label, column.label))
-        for column in group.columns
+        for column in study.columns
     ]
 
 
-def _on_average(group: ReportGroup) -> str:
+def _on_average(study: Study) -> str:
     """What stands below the head of an average that leaves out tasks."""
-    return f"of {len(group.averaged)}" if group.left_out_of_means else ""
+    return f"of {len(study.averaged)}" if study.left_out_of_means else ""
 
 
-def _further(group: ReportGroup) -> dict[str, tuple[str, str]]:
+def _further(study: Study) -> dict[str, tuple[str, str]]:
     """The columns behind the average -> the form of their numbers and their unit.
 
     They are the size, and the speed-up or, where nothing was timed, the FLOPs.
     """
     forms = {"Params (M)": (".1f", ""), FILE: (".1f", "")}
-    if group.speed_ups:
-        forms[if_busy("speed-up", group)] = (".2f", "×")
+    if study.speed.ratios:
+        forms[if_busy("speed-up", study)] = (".2f", "×")
     else:
         forms["FLOPs (G)"] = (".2f", "")
-    there = further_columns(group)
+    there = further_columns(study)
     return {title: form for title, form in forms.items() if title in there}
 
 
@@ -253,82 +255,82 @@ def _with_interval(cell: TableCell, form: str) -> LatexCell:
     return LatexCell(f"{cell.value:{form}}", small, marks)
 
 
-def _columns_with_intervals(group: ReportGroup, table: Table) -> list[LatexColumn]:
+def _columns_with_intervals(study: Study, table: Table) -> list[LatexColumn]:
     """System, the tasks that the table has, and its mean, whose interval is the last to go."""
     columns = [LatexColumn("System", is_left=True)]
-    for column, head in zip(group.columns, _tasks(group), strict=True):
+    for column, head in zip(study.columns, _tasks(study), strict=True):
         if column.title in table.header:
             columns.append(head)
-    if _has_mean(group, table):
-        columns.append(LatexColumn("Mean", _on_average(group), keeps_small=True))
+    if _has_mean(study, table):
+        columns.append(LatexColumn("Mean", _on_average(study), keeps_small=True))
     return columns
 
 
-def _has_mean(group: ReportGroup, table: Table) -> bool:
+def _has_mean(study: Study, table: Table) -> bool:
     """Whether the last column of a table is a mean of the others."""
-    return table.header[-1] not in [column.title for column in group.columns]
+    return table.header[-1] not in [column.title for column in study.columns]
 
 
 def _rows_with_intervals(
-    group: ReportGroup, table: Table, lines: Iterable[Line], form: str
+    study: Study, table: Table, lines: Iterable[Line], form: str
 ) -> list[list[LatexCell]]:
     """A row for each line, with a cell for each of :func:`_columns_with_intervals`."""
-    titles = [column.title for column in group.columns]
-    if _has_mean(group, table):
+    titles = [column.title for column in study.columns]
+    if _has_mean(study, table):
         titles.append(table.header[-1])
     rows = []
     for line in lines:
         cells = dict(zip(table.header[1:], line.cells, strict=True))
         shown = [_with_interval(cells[title], form) for title in titles if title in cells]
-        rows.append([_name(group, line.label), *shown])
+        rows.append([_name(study, line.label), *shown])
     return rows
 
 
 # --- names of rows
 
 
-def _name(group: ReportGroup, label: str, remarks: Mapping[str, str] | None = None) -> LatexCell:
+def _name(study: Study, label: str, remarks: Mapping[str, str] | None = None) -> LatexCell:
     """The name of a row, with the letter of its remark."""
-    letter = (remarks or {}).get(_remark(group, label), "")
-    return LatexCell(name_in_paper(group, label), marks=[letter] if letter else [])
+    letter = (remarks or {}).get(_remark(study, label), "")
+    return LatexCell(name_in_paper(study, label), marks=[letter] if letter else [])
 
 
-def name_in_paper(group: ReportGroup, label: str) -> str:
+def name_in_paper(study: Study, label: str) -> str:
     """The name of a row in a paper: the caption says that all are tuned, a name that it is."""
-    if label in group.names:
-        return group.names[label]
-    return TUNED.sub("" if _trials(group) else " (tuned)", group.called(label))
+    if label in study.names:
+        return study.names[label]
+    return TUNED.sub("" if _trials(study) else " (tuned)", study.called(label))
 
 
-def _trials(group: ReportGroup) -> int:
+def _trials(study: Study) -> int:
     """The trials that each trained row is the best of; 0 where rows differ in that."""
     numbers = set()
-    for record in group.records:
+    for record in study.records:
         if not is_one_model(record.cell):
             numbers.add(len(record.cell.search.trials) if record.cell.search else 0)
     return numbers.pop() if len(numbers) == 1 else 0
 
 
-def _remark(group: ReportGroup, label: str) -> str:
+def _remark(study: Study, label: str) -> str:
     """The first sentence of what the method of a row says to readers of tables; "" for none."""
-    records = group.records_of(label)
+    records = study.records_of(label)
     said = stated(records[0].cell.method, "remark") if records else ""
     return f"{said.split('. ')[0].rstrip('.')}." if said else ""
 
 
-def _remarks(group: ReportGroup, rows: Sequence[str]) -> dict[str, str]:
+def _remarks(study: Study, rows: Sequence[str]) -> dict[str, str]:
     """Remark -> the letter that marks its rows."""
-    said = dict.fromkeys(_remark(group, label) for label in rows)
+    said = dict.fromkeys(_remark(study, label) for label in rows)
     told = [remark for remark in said if remark][:MOST_REMARKS]
     return {remark: chr(ord("a") + number) for number, remark in enumerate(told)}
 
 
-def _signs(group: ReportGroup, tested: Table | None) -> Signs:
+def _signs(study: Study, tested: Table | None) -> Signs:
     """The signs of a table of differences."""
     signs: dict[tuple[str, str], str] = {}
     if tested is None:
         return signs
-    titles = [column.title for column in group.columns]
+    titles = [column.title for column in study.columns]
     for line in tested.lines:
         for title, cell in zip(tested.header[1:], line.cells, strict=True):
             if sign := SIGNS.get(cell.verdict):
@@ -339,32 +341,32 @@ def _signs(group: ReportGroup, tested: Table | None) -> Signs:
 # --- words around a table
 
 
-def _caption(group: ReportGroup, rows: Sequence[str], what: str) -> str:
+def _caption(study: Study, rows: Sequence[str], what: str) -> str:
     """What a table shows, of how many seeds, with which teacher, and how the rows were tuned."""
-    teacher = group.cell.teacher
+    teacher = study.cell.teacher
     name = teacher.name.split("/")[-1].split(" (")[0]
-    sentences = [f"{what}{_seeds(group, rows)}.", f"The teacher is {name}, {teacher.origin}."]
-    if trials := _trials(group):
+    sentences = [f"{what}{_seeds(study, rows)}.", f"The teacher is {name}, {teacher.origin}."]
+    if trials := _trials(study):
         sentences.append(
             f"All students are tuned: the best of {trials} trials on held-out training examples."
         )
     return tex(" ".join(sentences))
 
 
-def _data(group: ReportGroup) -> str:
+def _data(study: Study) -> str:
     """What the scores are of, as a paper says it."""
-    facts = group.facts
+    facts = study.facts
     if facts.source == HUB or (facts.source == FOLDER and facts.folder == GLUE_FOLDER):
-        limit = group.cell.data.max_train_rows
+        limit = study.cell.data.max_train_rows
         few = f" (at most {limit:,} training examples a task)" if limit else ""
         return f"the GLUE development sets{few}"
-    return group.described_data()
+    return study.described_data()
 
 
-def _seeds(group: ReportGroup, rows: Sequence[str]) -> str:
+def _seeds(study: Study, rows: Sequence[str]) -> str:
     """How many trainings the numbers are of; "" where all rows are finished models."""
-    trained = [row for row in rows if not is_one_model(group.records_of(row)[0].cell)]
-    numbers = {len(group.values(row, column)) for row in trained for column in group.columns}
+    trained = [row for row in rows if not is_one_model(study.records_of(row)[0].cell)]
+    numbers = {len(study.values(row, column)) for row in trained for column in study.columns}
     numbers.discard(0)
     if not numbers:
         return ""
@@ -376,7 +378,7 @@ def _seeds(group: ReportGroup, rows: Sequence[str]) -> str:
 
 
 def _notes_on_scores(
-    group: ReportGroup, blocks: Iterable[Iterable[Sequence[LatexCell]]], tested: Table | None
+    study: Study, blocks: Iterable[Iterable[Sequence[LatexCell]]], tested: Table | None
 ) -> list[str]:
     """What bold, signs and columns of the main table mean, of those that it has."""
     cells = [cell for block in blocks for row in block for cell in row[1:]]
@@ -387,10 +389,10 @@ def _notes_on_scores(
     if any(cell.bold for cell in cells):
         notes.append("Bold: the best student.")
     if tested and printed & {STAR, DAGGER}:
-        other = tex(name_in_paper(group, str(tested.lines[0].cells[0].plain)))
+        other = tex(name_in_paper(study, str(tested.lines[0].cells[0].plain)))
         notes.append(
             rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse than {other} "
-            rf"($p<{LEVEL:g}$, {_adjusted(group)})."
+            rf"($p<{LEVEL:g}$, {_adjusted(study)})."
         )
     if SUSPECT in printed:
         notes.append(
@@ -398,20 +400,20 @@ def _notes_on_scores(
         )
     if FEWER_SEEDS in printed:
         notes.append(r"\textsuperscript{\S}\,fewer seeds.")
-    return [*notes, *_notes_on_columns(group)]
+    return [*notes, *_notes_on_columns(study)]
 
 
-def _notes_on_columns(group: ReportGroup) -> list[str]:
+def _notes_on_columns(study: Study) -> list[str]:
     """Which tasks the average leaves out, and how the speed-up was timed."""
     notes = []
-    if group.left_out_of_means:
-        left_out = listed([FIELD.get(c.name, c.name) for c in group.left_out_of_means])
+    if study.left_out_of_means:
+        left_out = listed([FIELD.get(c.name, c.name) for c in study.left_out_of_means])
         notes.append(
             f"The average leaves out {tex(left_out)}, where the teacher is not shown to beat "
-            f"the {group.baseline_name}."
+            f"the {study.baseline_name}."
         )
-    if group.speed_ups:
-        conditions = group.speed_conditions.partition(";")[0]
+    if study.speed.ratios:
+        conditions = study.speed.conditions.partition(";")[0]
         notes.append(f"Speed-up over the teacher: {tex(conditions)}.")
     return notes
 
@@ -425,7 +427,7 @@ def _notes_on_rows(remarks: Mapping[str, str]) -> list[str]:
 
 
 def _notes_on_intervals(
-    group: ReportGroup,
+    study: Study,
     blocks: Iterable[Iterable[Sequence[LatexCell]]],
     meanings: Mapping[str, str],
     how: str,
@@ -442,14 +444,14 @@ def _notes_on_intervals(
     if printed:
         said = [rf"\textsuperscript{{{sign}}}\,{words}" for sign, words in meanings.items()]
         notes.append(f"{', '.join(said)} ({how}).")
-    return [*notes, *_notes_on_columns(group)[: bool(group.left_out_of_means)]]
+    return [*notes, *_notes_on_columns(study)[: bool(study.left_out_of_means)]]
 
 
-def _adjusted(group: ReportGroup) -> str:
+def _adjusted(study: Study) -> str:
     """How the p of the tests were adjusted."""
-    if len(group.columns) == 1:
+    if len(study.columns) == 1:
         return "one test a row, not adjusted"
-    if len(group.averaged) == 1:
+    if len(study.averaged) == 1:
         return "Holm over the tasks of a row"
     return "Holm over the tasks of a row; the average is one test, not adjusted"
 

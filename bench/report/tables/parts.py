@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from bench.record.cell import VARIED_START, VARIED_TEACHER, is_one_model
+from bench.record.cell import is_one_model
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
-from bench.report.groups import ReportGroup, ScoreColumn
-from bench.report.table import DASH, Line, TableCell
+from bench.record.varied import VARIED_START, VARIED_TEACHER
+from bench.report.score_column import ScoreColumn
+from bench.report.study import Study
+from bench.report.table import BUSY, DASH, Line, TableCell
 
 SEARCHES = "Settings chosen by search"
 """Title of the table that says what searches chose."""
 
 
-def if_busy(title: str, group: ReportGroup) -> str:
+def if_busy(title: str, study: Study) -> str:
     """The title of a column of times: it says where the machine was busy when they were taken."""
-    return f"{title} (busy)" if group.speed_others else title
+    return title + BUSY if study.speed.busy_cores else title
 
 
 def counted(number: int, what: str) -> str:
@@ -26,34 +28,37 @@ def counted(number: int, what: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def line_of(group: ReportGroup, label: str, cells: Sequence[TableCell], *notes: str) -> Line:
-    """The line of a row: its printed name (:meth:`ReportGroup.called`), and its label in CSV files."""
-    return Line(label, cells, group.called(label), notes)
+def line_of(study: Study, label: str, cells: Sequence[TableCell], *notes: str) -> Line:
+    """The line of a row: its printed name (:meth:`Study.called`), and its label in CSV files."""
+    return Line(label, cells, study.called(label), notes)
 
 
-def left_out_of_means(group: ReportGroup) -> str:
-    """A sentence that says which columns are in no mean."""
-    names = listed([column.name for column in group.left_out_of_means])
-    return f"Means leave out {names}: the 95 % interval of the teacher's score there is not above the {group.baseline_name}."
+def left_out_of_means(study: Study, columns: Collection[ScoreColumn] = ()) -> str:
+    """A sentence that says which columns are in no mean: these of them, or all."""
+    names = listed([column.name for column in columns or study.left_out_of_means])
+    interval = "the 95 % interval of the teacher's score there"
+    return f"Means leave out {names}: {interval} is not above the {study.baseline_name}."
 
 
-def sources_of_variance(group: ReportGroup) -> list[str]:
+def sources_of_variance(study: Study) -> list[str]:
     """Sentences for tables with intervals: by which chances these are moved, and which they leave
     out."""
-    trained = [record for record in group.records if not is_one_model(record.cell)]
+    trained = [record for record in study.records if not is_one_model(record.cell)]
     over = ["examples"]
     if len({record.cell.seed for record in trained}) > 1:
         over.append("seeds of the students")
     left_out: list[str] = []
     for source in _drawn_by_chance(trained):
-        own = {group.called(record.row): record.cell.varies(source) for record in trained}
-        rows = [row for row, varies in own.items() if varies]
+        varies = {study.called(record.row): record.cell.varies(source) for record in trained}
+        rows = [row for row, does_vary in varies.items() if does_vary]
         if not rows:
             left_out.append(source)
-        elif len(rows) == len(own):
+        elif len(rows) == len(varies):
             over.append(f"{source}s, of which each seed has its own")
         else:
             over.append(f"{source}s in {listed(rows)}")
@@ -61,7 +66,7 @@ def sources_of_variance(group: ReportGroup) -> list[str]:
     if left_out:
         ones = listed([f"one {source}" for source in left_out])
         texts.append(f"They leave out what others would do: all seeds have {ones}.")
-    return [" ".join(texts), *_one_search(group)]
+    return [" ".join(texts), *_one_search(study)]
 
 
 def _drawn_by_chance(trained: Sequence[Record]) -> list[str]:
@@ -81,15 +86,15 @@ def _has_trained_start(record: Record) -> bool:
     return any("train" in body for body in made)
 
 
-def _one_search(group: ReportGroup) -> list[str]:
+def _one_search(study: Study) -> list[str]:
     """A sentence where one search chose the settings of several seeds; none where no search did, or
     each seed has its own."""
-    found = [record.cell.search for record in group.records if record.cell.search is not None]
+    found = [record.cell.search for record in study.records if record.cell.search is not None]
     if all(search.each_seed for search in found):
         return []
     return [
-        "Rows (best of …) were tuned by one search for all seeds: the intervals leave out that another search, with other held-out "
-        "examples and another seed, may choose other settings."
+        "Rows (best of …) were tuned by one search for all seeds: the intervals leave out that "
+        "another search, with other held-out examples and another seed, may choose other settings."
     ]
 
 
@@ -97,9 +102,9 @@ def keys_of(records: Sequence[Record]) -> tuple[str, ...]:
     return tuple(record.key for record in records)
 
 
-def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
+def missing(study: Study, label: str, column: ScoreColumn) -> TableCell:
     """An empty cell, with its reason."""
-    records = group.records_of(label, column.task)
+    records = study.records_of(label, column.task)
     failed = [r for r in records if r.status == "failed"]
     if failed:
         message = failed[0].error.message if failed[0].error else "no message"
@@ -111,10 +116,3 @@ def missing(group: ReportGroup, label: str, column: ScoreColumn) -> TableCell:
     else:
         reason = "not run: there is no record of this row on this task"
     return TableCell(DASH, footnotes=(reason,))
-
-
-def students_of(group: ReportGroup) -> list[str]:
-    """Rows that are students and no ablations."""
-    return [
-        s for s in group.students if any(r.cell.ablation_of is None for r in group.records_of(s))
-    ]

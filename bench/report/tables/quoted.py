@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.record.task_facts import SAMPLE
-from bench.report.groups import ReportGroup
 from bench.report.published import UNKNOWN, PrintedRow, Published
+from bench.report.study import Study
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.stats.metrics import label_of
 
@@ -54,13 +54,13 @@ def place_of(cell: Published) -> TableCell:
     return TableCell(f"{cell.source}, {cell.table}{note}")
 
 
-def quotations(group: ReportGroup, quoted: Sequence[Quotation]) -> Table | None:
+def quotations(study: Study, quoted: Sequence[Quotation]) -> Table | None:
     """The printed cells that no row makes, a line each.
 
     Returns:
         None where there are none, and of generated data.
     """
-    if not quoted or group.facts.source == SAMPLE:
+    if not quoted or study.facts.source == SAMPLE:
         return None
     lines = []
     for each in quoted:
@@ -85,20 +85,15 @@ def quotations(group: ReportGroup, quoted: Sequence[Quotation]) -> Table | None:
     return Table("Printed numbers that no row here makes", columns, lines, (note,))
 
 
-def printed_shares(
-    group: ReportGroup, retained: Table | None, printed: Mapping[str, PrintedRow]
-) -> Table | None:
+def printed_shares(study: Study, printed: Mapping[str, PrintedRow]) -> Table | None:
     """Printed retention beside ours, and the printed difference of two rows.
-
-    Args:
-        retained: our shares, as :func:`bench.report.tables.retention.retentions` gives them.
 
     Returns:
         None where no share is printed, and of generated data.
     """
-    if retained is None or group.facts.source == SAMPLE:
+    if study.facts.source == SAMPLE:
         return None
-    shares = shares_of(group, retained)
+    shares = shares_of(study)
     has_percent = [label for label, row in printed.items() if PERCENT in metrics_of(row)]
     lines = []
     for label, row in printed.items():
@@ -153,13 +148,11 @@ def more_than(
     return None if other is None else share - other
 
 
-def shares_of(group: ReportGroup, retained: Table) -> dict[tuple[str, str, str], float]:
+def shares_of(study: Study) -> dict[tuple[str, str, str], float]:
     """(row, task, evaluation set) -> our share in percent, where there is one."""
-    by_title = {column.title: column for column in group.columns}
     shares = {}
-    for line in retained.lines:
-        for head, cell in zip(retained.columns[1:], line.cells, strict=True):
-            column = by_title.get(head.title)
-            if column is not None and cell.value is not None:
-                shares[line.label, column.task, column.evaluation] = cell.value
+    for label, row in study.retained.items():
+        for column, cell in row.scores.items():
+            if cell.value is not None:
+                shares[label, column.task, column.evaluation] = cell.value
     return shares

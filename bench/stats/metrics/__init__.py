@@ -1,5 +1,6 @@
-"""The metrics: one :class:`Metric` for each, which holds all that the program has to know of it. A file of this folder that
-defines one adds it. No torch.
+"""The metrics: one :class:`Metric` for each, which holds all that the program has to know of it.
+
+A file of this folder that defines one adds it. No torch.
 
 How to add a metric: docs/extend.md.
 """
@@ -27,11 +28,13 @@ class Metric:
         name: as task files and records have it: lower case, digits and ``_``.
         label: as tables print it.
         form: of the answers that it scores.
-        score: [n, ...] predicted answers and labels -> a number from ``low`` to ``high``; more is better. It needs no
-            more than numpy when its file is imported.
-        resampled_by: how it scores many resamples at once, faster than by ``score`` on every one of them.
-        right: [n, ...] predicted answers and labels -> [n] whether each is right, of a metric that is the share of right
-            answers. Two systems of one seed are then compared by McNemar's test, else by swapping answers.
+        score: [n, ...] predicted answers and labels -> a number from ``low`` to ``high``; more is
+            better. It needs no more than numpy when its file is imported.
+        resampled_by: how it scores many resamples at once, faster than by ``score`` on every one of
+            them.
+        right: [n, ...] predicted answers and labels -> [n] whether each is right, of a metric that
+            is the share of right answers. Two systems of one seed are then compared by McNemar's
+            test, else by swapping answers.
         misfit: the names of a task's labels -> why the metric does not suit them; "" where it does.
 
     Raises:
@@ -74,10 +77,13 @@ class Metric:
         return self.high - self.low
 
     def possible_ratios(self, denominators: np.ndarray) -> tuple[float, float]:
-        """The least and the largest ratio of a score to these positive ones, on average; NaN is left out."""
-        return float(np.nanmean(self.low / denominators)), float(
-            np.nanmean(self.high / denominators)
-        )
+        """The least and the largest ratio of a score to these positive ones, on average.
+
+        NaN is left out.
+        """
+        least = float(np.nanmean(self.low / denominators))
+        largest = float(np.nanmean(self.high / denominators))
+        return least, largest
 
 
 NAME_YOURS = "one in a file of your own is named by --metric MODULE:NAME, like kappa:KAPPA"
@@ -135,13 +141,13 @@ def label_of(name: str, classes: Sequence[str] = ()) -> str:
 
 
 def named_in(text: str) -> str:
-    """The name of the metric that a column's title names by its name or label; "" where it names none."""
-    words = [
-        (word, metric.name)
-        for metric in METRICS.values()
-        for word in (metric.name, metric.label.lower())
-    ]
-    words.sort(key=lambda pair: -len(pair[0]))  # "macro F1" names macro_f1, not f1
+    """The name of the metric that a column's title names by its name or label; "" for none."""
+    words = []
+    for metric in METRICS.values():
+        words.append((metric.name, metric.name))
+        words.append((metric.label.lower(), metric.name))
+    # the longest first: "macro F1" names macro_f1, not f1
+    words.sort(key=lambda pair: -len(pair[0]))
     for word, name in words:
         if re.search(rf"\b{re.escape(word).replace('_', '[_ ]')}\b", text.lower()):
             return name
@@ -149,26 +155,21 @@ def named_in(text: str) -> str:
 
 
 def table() -> str:
-    """All metrics as Markdown. No row is padded, so that a new metric changes none of the others."""
+    """All metrics as Markdown. No row is padded: a new metric changes none of the others."""
     header = ["metric", "printed as", "tasks", "range", "test when each row has one seed"]
     rows = [header, ["---"] * len(header)]
-    rows += [
-        [
-            metric.name,
-            metric.label,
-            metric.form.task,
-            f"{metric.low:g} to {metric.high:g}",
-            "McNemar" if metric.right else "permutation",
-        ]
-        for metric in METRICS.values()
-    ]
+    for metric in METRICS.values():
+        scores = f"{metric.low:g} to {metric.high:g}"
+        test = "McNemar" if metric.right else "permutation"
+        rows.append([metric.name, metric.label, metric.form.task, scores, test])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def discover() -> None:
     """Register every metric of the files of this folder."""
     for file in pkgutil.iter_modules(__path__):
-        for value in vars(importlib.import_module(f"{__name__}.{file.name}")).values():
+        module = importlib.import_module(f"{__name__}.{file.name}")
+        for value in vars(module).values():
             if isinstance(value, Metric):
                 register(value)
 

@@ -13,21 +13,27 @@ from bench.stats.resampling import ByClass
 
 def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
     hits = float(((predicted == 1) & (true == 1)).sum())
-    claimed, real = float((predicted == 1).sum()), float((true == 1).sum())
+    claimed = float((predicted == 1).sum())
+    real = float((true == 1).sum())
     return 2 * hits / (claimed + real) if claimed + real else 0.0
 
 
 def _counts(
     predicted: np.ndarray, true: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What :class:`bench.stats.resampling.ByClass` counts of these examples, [1, C] each, and the [C] classes that occur."""
+    """What :class:`bench.stats.resampling.ByClass` counts of these examples, [1, C] each.
+
+    The last array has the [C] classes that occur.
+    """
     classes, code = np.unique(np.concatenate([true, predicted]), return_inverse=True)
-    own, answered = np.split(code, 2)
-    hits, labels, answers = (
-        np.bincount(codes, minlength=len(classes))[None].astype(float)
-        for codes in (own[own == answered], own, answered)
-    )
-    return hits, labels, answers, classes
+    labelled, answered = np.split(code, 2)
+
+    # of each class: right answers, labels, answers
+    def count(codes: np.ndarray) -> np.ndarray:
+        return np.bincount(codes, minlength=len(classes))[None].astype(float)
+
+    hits = labelled[labelled == answered]
+    return count(hits), count(labelled), count(answered), classes
 
 
 def _macro_f1(predicted: np.ndarray, true: np.ndarray) -> float:
@@ -39,7 +45,10 @@ def _weighted_f1(predicted: np.ndarray, true: np.ndarray) -> float:
 
 
 def _f1_by_class(hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray) -> np.ndarray:
-    """[R, C] F1 of every class against all others; 0 for one that is neither among the labels nor among the answers."""
+    """[R, C] F1 of every class against all others.
+
+    It is 0 for one that is neither among the labels nor among the answers.
+    """
     total_RC = true_RC + answered_RC
     return np.divide(2 * hits_RC, total_RC, out=np.zeros(total_RC.shape), where=total_RC > 0)
 
@@ -53,7 +62,9 @@ def _f1_of(
 def _macro_f1_of(
     hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
 ) -> np.ndarray:
-    """Mean over the classes that occur among these labels or answers, as scikit-learn's with zero_division=0.
+    """Mean over the classes that occur among these labels or answers.
+
+    It is scikit-learn's with zero_division=0.
 
     Resamples keep all classes (:attr:`bench.stats.resampling.ByClass.keeps_classes`): else one
     without the examples of a class that is never found would score higher than all examples.

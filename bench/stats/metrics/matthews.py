@@ -1,4 +1,7 @@
-"""Matthews' correlation of classes, as GLUE has it for CoLA (Matthews 1975; several classes: Gorodkin 2004)."""
+"""Matthews' correlation of classes, as GLUE has it for CoLA.
+
+Matthews 1975; of several classes Gorodkin 2004.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""EM and F1 of SQuAD, Rajpurkar et al. 2016 and 2018: means over questions of what each answer scored.
+"""EM and F1 of SQuAD, Rajpurkar et al. 2016 and 2018: means over questions of the answers' scores.
 
-An answer is a row of :data:`bench.stats.form.SPANS`. The two ``best`` metrics choose the no-answer threshold on the scored set itself,
-as the official script of version 2.0 does for its best_exact and best_f1.
+An answer is a row of :data:`bench.stats.form.SPANS`. The two ``best`` metrics choose the no-answer
+threshold on the scored set itself, as the official script of version 2.0 does for its best_exact
+and best_f1.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ def _mean(column: int, predicted: np.ndarray, answerable: np.ndarray) -> float:
 
 
 def _best(column: int, predicted: np.ndarray, answerable: np.ndarray) -> float:
-    """With the best threshold: from no answer at all, the answers of the smallest margins are given one after the other."""
+    """The score with the best threshold.
+
+    From no answer at all, the answers of the smallest margins are given one after the other.
+    """
     order = np.argsort(predicted[:, MARGIN], kind="stable")
+    # an answer to a question that has none loses what no answer would score
     gains = np.where(answerable == 0, -1.0, predicted[:, column])[order].cumsum()
     return float((answerable == 0).sum() + max(0.0, gains.max())) / len(predicted)
 

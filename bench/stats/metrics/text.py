@@ -1,4 +1,7 @@
-"""BLEU and ROUGE-L of texts, from the counts that a record keeps of each (``bench.stats.form.TEXT_COUNTS``)."""
+"""BLEU and ROUGE-L of texts, from the counts that a record keeps of each.
+
+They are :data:`bench.stats.form.TEXT_COUNTS`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,16 @@ LAST = len(TEXT_COUNTS) - 1
 
 
 def _bleu_of(sums_RK: np.ndarray) -> np.ndarray:
-    """[R] corpus BLEU, 0 to 1, of summed counts (Papineni et al. 2002) with sacrebleu's exponential smoothing: of the orders without
-    a right n-gram the first counts 1/2, the second 1/4 ..."""
-    words_R, reference_R = sums_RK[:, 0], sums_RK[:, 1]
-    right_RO, all_RO = sums_RK[:, 2:6], sums_RK[:, 6:10]
+    """[R] corpus BLEU, 0 to 1, of summed counts (Papineni et al. 2002).
+
+    It has sacrebleu's exponential smoothing: of the orders without a right n-gram the first counts
+    1/2, the second 1/4 ...
+    """
+    # words, and right and all n-grams of the orders 1 to 4
+    words_R = sums_RK[:, 0]
+    reference_R = sums_RK[:, 1]
+    right_RO = sums_RK[:, 2:6]
+    all_RO = sums_RK[:, 6:10]
     none_RO = (right_RO == 0) & (all_RO > 0)
     smoothed_RO = np.where(none_RO, 0.5 ** none_RO.cumsum(1), right_RO)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -46,8 +55,9 @@ ROUGE_L = Metric("rouge_l", "ROUGE-L", TEXT, score=_rouge_l, resampled_by=Mean(_
 
 
 def counts_of(texts: Sequence[str], references: Sequence[str]) -> np.ndarray:
-    """[n, K] counts of texts beside their references, as sacrebleu and rouge-score count them; both in lower case, since many teachers
-    know no other.
+    """[n, K] counts of texts beside their references, as sacrebleu and rouge-score count them.
+
+    Both are in lower case, since many teachers know no other.
 
     Raises:
         InputError: these libraries are not installed.
@@ -55,7 +65,8 @@ def counts_of(texts: Sequence[str], references: Sequence[str]) -> np.ndarray:
     bleu, rouge = _scorers()
     words = zip(texts, references, strict=True)
     rouge_l = [rouge.score(reference, text)["rougeL"].fmeasure for text, reference in words]
-    # no public method gives the counts of each sentence; a test holds their sums against corpus_score
+    # no public method gives the counts of each sentence; a test holds their sums against
+    # corpus_score
     counts = bleu._extract_corpus_statistics(list(texts), [list(references)])
     return np.column_stack(
         [np.array(counts, dtype=np.float32), np.array(rouge_l, dtype=np.float32)]

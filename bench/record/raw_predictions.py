@@ -1,4 +1,5 @@
-"""The raw answers of a record: read with care, and compared with what the record says of them. No torch."""
+"""The raw answers of a record: read with care, and compared with what the record says of them. No
+torch."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import io
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,15 @@ if TYPE_CHECKING:
     from bench.record.schema import Record
     from bench.stats.form import Form
 
+INDEX = "index"
+PREDICTION = "prediction"
+LABEL = "label"
+"""Columns of a file of predictions: an example's number from 0 on, what was predicted, and what is
+right. One that is written here is read as ``predictions:FOLDER``."""
 SCORED_ALIKE = 1e-6
 """How far a score may be from what its answers give."""
 ARRAYS = ("logits", "labels", "examples")
-"""What is kept of each evaluation set: an array ``logits.validation`` and so on."""
+"""The arrays that are kept of each evaluation set: an array ``logits.validation`` and so on."""
 LARGEST_ARRAY = 2**28
 """Bytes of an array: 64 numbers for each of a million examples.
 
@@ -34,7 +41,8 @@ LARGEST_FILE = 2**30
 
 
 class Unreadable(ValueError):
-    """Answers that are not there, cannot be read, or are not those of their record; the message says what is wrong."""
+    """Answers that are not there, cannot be read, or are not those of their record; the message
+    says what is wrong."""
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
@@ -119,7 +127,8 @@ def _too_large(size: int) -> str:
 
 @lru_cache
 def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """What the header of a ``.npy`` file says: there are few, and to parse one takes longer than to read its array.
+    """The shape, order and type in the header of a ``.npy`` file: there are few, and to parse one
+    takes longer than to read its array.
 
     Raises:
         ValueError: it is none, or of objects, which could run code.
@@ -138,7 +147,8 @@ def _header(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 class Kept:
     """Raw answers in memory, as many as fit; whatever comes later is not kept.
 
-    Labels and examples are the same in all records of a task, and are kept once. Nobody can write into what is kept.
+    Labels and examples are the same in all records of a task, and are kept once. Nobody can write
+    into what is kept.
     """
 
     def __init__(self, most: int) -> None:
@@ -183,50 +193,111 @@ class Kept:
 def fault(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """Why these cannot be the answers behind a record; "" where they can.
 
-    Each evaluation set has logits that are numbers, and as many examples; the scores follow from logits and labels.
+    Each evaluation set has logits that are numbers, and as many examples; the scores follow from
+    logits and labels.
+    """
+    form = _form_of(record)
+    for name in (*record.scores, *record.predicted):
+        wrong = _wrong_arrays(arrays, name, form, is_labelled=name in record.scores)
+        wrong = wrong or _misshapen(record, form, name, arrays)
+        if wrong:
+            return wrong
+    for name, scores in record.scores.items():
+        logits = arrays[f"logits.{name}"]
+        labels = arrays[f"labels.{name}"]
+        wrong = _wrong_labels(labels, name, form, classes=logits.shape[1])
+        wrong = wrong or _wrong_scores(logits, labels, name, scores)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _wrong_arrays(
+    arrays: Mapping[str, np.ndarray], name: str, form: Form | None, is_labelled: bool
+) -> str:
+    """Why the arrays of an evaluation set are not of the kind that is written; "" where they are.
+
+    Args:
+        form: of the answers; None where it is not known.
+        is_labelled: whether there have to be labels.
     """
     import numpy as np
 
+    wanted = [KindOfArray("logits", "f", 2), KindOfArray("examples", "iu", 1)]
+    if is_labelled:
+        axes = 1 if form is None else len(form.arrays(1, 1)["labels"])
+        wanted.append(KindOfArray("labels", "iuf", axes))
+    logits = arrays.get(f"logits.{name}")
+    for kind in wanted:
+        array = arrays.get(f"{kind.what}.{name}")
+        if array is None or logits is None:
+            return f"its answers have no {kind.what} of {name}"
+        if not kind.fits(array):
+            return f"its {kind.what} of {name} are not of the form that is written"
+        if len(array) != len(logits):
+            return (
+                f"its logits and its {kind.what} of {name} are of {len(logits)} and {len(array)} "
+                "examples"
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"its {kind.what} of {name} are not all numbers"
+    return ""
+
+
+@dataclass(frozen=True)
+class KindOfArray:
+    """How one array of an evaluation set is written.
+
+    Attributes:
+        what: logits, labels or examples.
+        kinds: those of its numbers, as numpy abbreviates them.
+        axes: how many it has.
+    """
+
+    what: str
+    kinds: str
+    axes: int
+
+    def fits(self, array: np.ndarray) -> bool:
+        """Whether an array is written so."""
+        return array.dtype.kind in self.kinds and array.ndim == self.axes and array.size > 0
+
+
+def _wrong_labels(labels: np.ndarray, name: str, form: Form | None, classes: int) -> str:
+    """Why the labels of an evaluation set are not those of classes; "" where they are, or its
+    answers are no classes."""
     from bench.stats.form import CLASSES
+
+    # one output is a number
+    if form not in (None, CLASSES) or classes < 2:
+        return ""
+    if labels.dtype.kind == "f" or labels.min() < 0 or labels.max() >= classes:
+        return f"its labels of {name} are not among its {classes} classes"
+    return ""
+
+
+def _wrong_scores(
+    logits: np.ndarray, labels: np.ndarray, name: str, scores: Mapping[str, float]
+) -> str:
+    """Why the scores of an evaluation set do not follow from its answers; "" where they do."""
     from bench.stats.metrics import METRICS
 
-    form = _form_of(record)
-    label_axes = 1 if form is None else len(form.arrays(1, 1)["labels"])
-    for name in (*record.scores, *record.predicted):
-        logits = arrays.get(f"logits.{name}")
-        wanted = {"logits": ("f", 2), "examples": ("iu", 1)} | (
-            {"labels": ("iuf", label_axes)} if name in record.scores else {}
-        )
-        for what, (kinds, axes) in wanted.items():
-            array = arrays.get(f"{what}.{name}")
-            if array is None or logits is None:
-                return f"its answers have no {what} of {name}"
-            if array.dtype.kind not in kinds or array.ndim != axes or not array.size:
-                return f"its {what} of {name} are not of the form that is written"
-            if len(array) != len(logits):
-                return f"its logits and its {what} of {name} are of {len(logits)} and {len(array)} examples"
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                return f"its {what} of {name} are not all numbers"
-        if wrong := _misshapen(record, form, name, arrays):
-            return wrong
-    for name, scores in record.scores.items():
-        logits, labels = arrays[f"logits.{name}"], arrays[f"labels.{name}"]
-        classes = logits.shape[1]
-        if (
-            form in (None, CLASSES)
-            and classes > 1
-            and (labels.dtype.kind == "f" or labels.min() < 0 or labels.max() >= classes)
-        ):
-            return f"its labels of {name} are not among its {classes} classes"
-        for metric in (METRICS[metric] for metric in scores if metric in METRICS):
-            recorded, predicted = scores[metric.name], metric.form.predicted(logits)
-            score = metric.score(predicted, labels)
-            if predicted.dtype.kind == "f" and not abs(score - recorded) <= SCORED_ALIKE:
-                # float32 may be far from it where all answers are nearly equal; older scores were computed so
-                score = metric.score(predicted.astype(float), labels.astype(float))
-            if not abs(score - recorded) <= SCORED_ALIKE:
-                said = f"its {metric.name} of {name}, {recorded:.6g}"
-                return f"{said}, does not follow from its answers, which give {score:.6g}"
+    for metric_name, recorded in scores.items():
+        metric = METRICS.get(metric_name)
+        # a metric of one's own may be gone
+        if metric is None:
+            continue
+        predicted = metric.form.predicted(logits)
+        score = metric.score(predicted, labels)
+        if predicted.dtype.kind == "f" and not abs(score - recorded) <= SCORED_ALIKE:
+            # float32 may be far from it where all answers are nearly equal; older scores were
+            # computed so
+            score = metric.score(predicted.astype(float), labels.astype(float))
+        if not abs(score - recorded) <= SCORED_ALIKE:
+            return (
+                f"its {metric_name} of {name}, {recorded:.6g}, does not follow from its answers, "
+                f"which give {score:.6g}"
+            )
     return ""
 
 

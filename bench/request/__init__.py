@@ -1,4 +1,5 @@
-"""What a person asks for: each field of a request is an option of ``run``, with its words beside it."""
+"""What a person asks for: each field of a request is an option of ``run``, with its words beside
+it."""
 
 from __future__ import annotations
 
@@ -6,122 +7,60 @@ import importlib.util
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import InputError, unknown
-from bench.optimizers import OPTIMIZERS
-from bench.record.cell import VARIABLE, VARIED_TEACHER
+from bench.errors import InputError
+from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
-from bench.user_files import comma_separated
+from bench.record.varied import VARIED_TEACHER
+from bench.request import recorded
+from bench.request.choices import (
+    AUGMENTATIONS,
+    AUTO,
+    CLUSTER,
+    EPOCH_RULES,
+    EXACT,
+    EXECUTORS,
+    FAST,
+    IF_HUB,
+    KERNELS,
+    LOCAL,
+    MASKED,
+    NUMBERS,
+    OUTPUT_FORMATS,
+    PACKAGES,
+    PRECISIONS,
+    PROCESSES,
+    RAY,
+    RECIPES,
+    SAMPLE,
+    SETUP,
+    SLURM,
+    SLURM_MINUTES,
+    SLURM_PARAMETERS,
+    SOURCES,
+    TEACHERS,
+    WHOLE_NUMBERS,
+)
+from bench.request.text import (
+    as_typed,
+    parse_jobs,
+    parse_numbers,
+    parse_seeds,
+    parse_slurm,
+    parse_vary,
+)
 
 if TYPE_CHECKING:
-    from bench.data.augmentation import Augmentation
     from bench.record.cell import Search
+    from bench.request.recorded import Recorded
 
-PROCESSES = "processes"
-RAY = "ray"
-SLURM = "slurm"
-EXECUTORS = (PROCESSES, RAY, SLURM)
-PACKAGES = {RAY: "ray", SLURM: "submitit"}
-"""Executor -> the package that it needs; the extra has the executor's name."""
-CLUSTER = "cluster"
-LOCAL = "local"
-"""``--slurm cluster=local`` starts the jobs on this machine, without Slurm."""
-SETUP = "setup"
-"""``--slurm setup=FILE``: lines of shell that every job of Slurm runs first, as ``module load
-cuda``."""
-SBATCH = "sbatch."
-"""``--slurm sbatch.licenses=NAME``: any other option of sbatch."""
-SLURM_PARAMETERS = (
-    CLUSTER,
-    "account",
-    "constraint",
-    "exclude",
-    "gres",
-    "partition",
-    "qos",
-    "reservation",
-    SETUP,
-    "time",
-)
-"""What ``--slurm`` takes: time in minutes, the file of :data:`SETUP`, the others as sbatch has
-them."""
-SLURM_MINUTES = 24 * 60
-"""How long a job of Slurm may take unless ``--slurm time=`` says else; chosen by hand."""
-SLURM_JOBS = 100
-"""How many jobs are in Slurm's queue at a time where nobody says a number; chosen by hand."""
-EPOCH_RULES = {"last": "", "best-on-dev": "dev", "best-on-half": "half"}
-"""What --checkpoint takes -> the rule of selection in a cell."""
-CHECKPOINT_OPTION_OF_RULE = {rule: option for option, rule in EPOCH_RULES.items()}
-TF32 = "tf32"
-PRECISIONS = ("fp32", TF32, "bf16")
-RECIPES = ("common", "paper")
-OUTPUT_FORMATS = {"fp32": "<f4", "fp16": "<f2"}
-"""What --teacher-outputs takes -> numpy's name of such a number."""
-EXACT = "exact"
-FAST = "fast"
-KERNELS = (EXACT, FAST)
-NUMBERS = {"batch_size": (1, 4096), "max_length": (8, 4096), "micro_batch": (1, 4096)}
-"""Numbers of the students' recipe that a request may set -> the least and the most. A teacher
-keeps the recipe's."""
-WHOLE_NUMBERS = ("max_train_rows", "corpus_tokens", "augment_times", "threads", "jobs")
-"""Fields of a request that are whole numbers, or None."""
-DIGITS = 9
-"""Digits of a whole number that somebody types, at most."""
-AUTO = "auto"
-EMBEDDED = "embedded"
-HUB = "hub"
-SAMPLE = "sample"
-HUB_TEACHER = "bert-base-uncased"
 PUBLIC_TEXT = "hub:Salesforce/wikitext/wikitext-103-raw-v1"
 """What pre-training reads where the data are real and nobody names a text."""
-SOURCES = (
-    "Where the examples come from: hub; sample (generated sentences); or a folder with "
-    "<task>/<split>-00000-of-00001.parquet."
-)
-TEACHERS = (
-    "The teacher: a name on the hub (also NAME@REVISION); a folder; or embedded (a small model "
-    "from a package)."
-)
-IF_HUB = "if there is an accelerator, and the hub answers or they were downloaded before; else"
-
-
-def named_values(
-    option: str, texts: Iterable[str], known: Iterable[str], example: str
-) -> tuple[tuple[str, str], ...]:
-    """``["partition=gpu", "time=120"]`` -> (name, value), in alphabetical order.
-
-    Raises:
-        InputError: not NAME=VALUE, a name that is not known, or one given twice.
-    """
-    values: dict[str, str] = {}
-    for text in texts:
-        name, _, value = (word.strip() for word in text.partition("="))
-        if not value:
-            raise InputError(f"{option} {text}: give {example}")
-        if name not in known:
-            raise unknown(f"name of {option}", name, list(known))
-        if name in values:
-            raise InputError(f"{option} {text}: {name} is given twice")
-        values[name] = value
-    return tuple(sorted(values.items()))
-
-
-def parse_slurm(text: str) -> tuple[tuple[str, str], ...]:
-    """``"partition=gpu,time=120"`` -> parameters of a request.
-
-    Raises:
-        InputError: as :func:`named_values`.
-    """
-    texts = comma_separated(text)
-    names = [text.partition("=")[0].strip() for text in texts]
-    further = [name for name in names if name.startswith(SBATCH)]
-    example = "NAME=VALUE, like partition=gpu,time=120"
-    return named_values("--slurm", texts, (*SLURM_PARAMETERS, *further), example)
 
 
 def check_executor(
@@ -170,48 +109,6 @@ def _check_slurm(parameters: dict[str, str]) -> None:
         )
 
 
-def parse_vary(text: str) -> tuple[str, ...]:
-    """``"teacher,start"`` -> what is drawn anew with each seed, in one order.
-
-    Raises:
-        InputError: something else than that.
-    """
-    named = comma_separated(text)
-    for name in named:
-        if name not in VARIABLE:
-            raise InputError(f"--vary {name}: choose {', '.join(VARIABLE)} or both")
-    return tuple(name for name in VARIABLE if name in named)
-
-
-def parse_seeds(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
-
-
-def parse_jobs(text: str) -> int:
-    """``auto`` is 0."""
-    if text == AUTO:
-        return 0
-    if not text.isdecimal() or len(text) > DIGITS or int(text) == 0:
-        raise InputError(f"--jobs {text}: give a whole number from 1 on, or auto")
-    return int(text)
-
-
-def parse_numbers(texts: Sequence[str] | None) -> tuple[tuple[str, int], ...]:
-    """``["batch_size=8"]`` -> numbers of a request, in alphabetical order.
-
-    Raises:
-        InputError: not NAME=NUMBER, a name that is not there, or one given twice.
-    """
-    given = named_values("--set", texts or (), NUMBERS, "NAME=NUMBER, like batch_size=16")
-    for name, value in given:
-        if not value.isdecimal() or len(value) > DIGITS:
-            raise InputError(f"--set {name}={value}: give NAME=NUMBER, like batch_size=16")
-    return tuple((name, int(value)) for name, value in given)
-
-
 def asks_no_hub(typed: bool | None) -> bool:
     """The value of --offline or --online; where neither is typed, a continuous integration asks no
     hub."""
@@ -236,7 +133,8 @@ def _option(
     *names: str,
     typed: Any = None,
     run: bool = False,
-    recorded: bool = False,
+    recorded: Callable[[Recorded], Any] | None = None,
+    by_name: bool = False,
     **more: Any,
 ) -> Any:
     """A field with its option.
@@ -246,7 +144,9 @@ def _option(
         typed: type and default of what is typed, where they are others; the ``callback`` makes the
             field's value of it.
         run: whether the option is of `run` alone.
-        recorded: whether a record says it, so that a verb about a record need not be told.
+        recorded: what a record states of it, if records do.
+        by_name: whether that is the name of a file or of a machine's part, which the reader of a
+            record has elsewhere: a verb about a record has to be told.
         more: of typer.Option.
     """
     facts = {
@@ -255,6 +155,7 @@ def _option(
         "typed": typed,
         "run": run,
         "recorded": recorded,
+        "by_name": by_name,
         "more": more,
     }
     return field(default=default, metadata=facts)
@@ -263,8 +164,6 @@ def _option(
 def _typed_words(option: Field[Any], value: Any) -> list[str]:
     """How the option of a field is typed with this value; no words for one that is off or has
     none."""
-    from bench.plan.spelling import as_typed  # what --help does not need
-
     facts = option.metadata
     name = facts["names"][0] if facts["names"] else _typed_option(option.name)
     name = name.partition("/")[0]
@@ -312,14 +211,14 @@ class Request:
         "(name:setting=value), dropped losses (name:-term) or its ablation rows (name:ablate); "
         "+int8 behind it scores it in 8 bits too. `list` shows the names. checkpoint:FOLDER and "
         "predictions:FOLDER are finished: they are scored, not trained.",
-        recorded=True,
+        recorded=recorded.row,
     )
     tasks: str = _option(
         "glue",
         "Tasks or groups of tasks, separated by commas. Your own: "
         "FILE.csv:text=COLUMN:label=COLUMN (also tsv, jsonl, parquet), hub:OWNER/NAME/CONFIG with "
         "the same, or a FILE.toml.",
-        recorded=True,
+        recorded=recorded.tasks,
     )
     metric: tuple[str, ...] = _option(
         (),
@@ -331,9 +230,15 @@ class Request:
         metavar="MODULE:NAME",
         typed=(list[str] | None, None),
         show_default=False,
+        recorded=recorded.metric,
+        by_name=True,
     )
     seeds: tuple[int, ...] = _option(
-        (0,), "Seeds of the students, for example 0,1,2.", typed=(str, "0"), callback=parse_seeds
+        (0,),
+        "Seeds of the students, for example 0,1,2.",
+        typed=(str, "0"),
+        callback=parse_seeds,
+        recorded=recorded.seeds,
     )
     vary: tuple[str, ...] = _option(
         (),
@@ -344,11 +249,18 @@ class Request:
         callback=parse_vary,
         metavar="teacher,start",
         show_default=False,
-        recorded=True,
+        recorded=recorded.vary,
     )
     # examples and teacher, and where results are kept
-    data: str = _option(AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.")
-    teacher: str = _option(AUTO, f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.")
+    data: str = _option(
+        AUTO, f"{SOURCES} auto: the hub {IF_HUB} sample.", recorded=recorded.data, by_name=True
+    )
+    teacher: str = _option(
+        AUTO,
+        f"{TEACHERS} auto: bert-base-uncased {IF_HUB} embedded.",
+        recorded=recorded.teacher,
+        by_name=True,
+    )
     results: Path = _option(Path("results/runs"), "Folder of the records.")
     reports: Path = _option(
         None,
@@ -361,7 +273,7 @@ class Request:
         "common",
         "common: the same epochs, batch size and shape of the schedule for all methods. "
         "paper: the numbers of each method's paper.",
-        recorded=True,
+        recorded=recorded.recipe,
     )
     numbers: tuple[tuple[str, int], ...] = _option(
         (),
@@ -372,7 +284,7 @@ class Request:
         "--set",
         metavar="NAME=NUMBER",
         typed=(list[str] | None, None),
-        recorded=True,
+        recorded=recorded.numbers,
     )
     optimizer: str | None = _option(
         None,
@@ -380,13 +292,13 @@ class Request:
         "recipe were chosen with the first one; pace= in a row multiplies them. It goes with the "
         "common recipe only: a paper's recipe names its own optimisers.",
         show_default="adamw",
-        recorded=True,
+        recorded=recorded.optimizer,
     )
     precision: str = _option(
         "fp32",
         "Number format of the training: fp32, tf32 (on CUDA: fp32 whose products have 10 bits) or "
         "bf16.",
-        recorded=True,
+        recorded=recorded.precision,
     )
     # how that is computed
     teacher_outputs: str = _option(
@@ -395,7 +307,7 @@ class Request:
         "in every epoch. Without the option the teacher's forward pass runs in every step.",
         metavar="FORMAT",
         show_default=False,
-        recorded=True,
+        recorded=recorded.teacher_outputs,
     )
     teacher_outputs_limit: float = _option(
         20.0, "The largest such file, in gigabytes for each task.", metavar="GB"
@@ -404,21 +316,26 @@ class Request:
         EXACT,
         "exact: torch's usual kernels. fast: faster CPU kernels for the training of students; the "
         "last digits differ. Results with fast have keys and row names of their own.",
-        recorded=True,
+        recorded=recorded.kernels,
     )
-    device: str = _option("auto", "Device to compute on: auto, cpu, cuda, mps ...")
+    device: str = _option(
+        "auto",
+        "Device to compute on: auto, cpu, cuda, mps ...",
+        recorded=recorded.device,
+        by_name=True,
+    )
     deterministic: bool = _option(
         False,
         "On a GPU, use only kernels that give the same bits each time: slower. It is part of a "
         "result's key. On a CPU the bits are the same without it.",
-        recorded=True,
+        recorded=recorded.deterministic,
     )
     # how much is trained on
     max_train_rows: int | None = _option(
         None,
         "Train on at most this many examples. They are drawn once, and are the same for every row "
         "and seed.",
-        recorded=True,
+        recorded=recorded.max_train_rows,
     )
     epochs: float | None = _option(
         None,
@@ -426,7 +343,7 @@ class Request:
         "preparatory ones. It goes with the common recipe only: a paper's recipe has its own "
         "number of epochs.",
         show_default="3",
-        recorded=True,
+        recorded=recorded.epochs,
     )
     corpus: tuple[str, ...] = _option(
         (),
@@ -437,6 +354,8 @@ class Request:
         typed=(list[str] | None, None),
         show_default="the training texts of your own tasks; else sample with sample data, or "
         f"{PUBLIC_TEXT}",
+        recorded=recorded.corpus,
+        by_name=True,
     )
     corpus_tokens: int | None = _option(
         None,
@@ -444,6 +363,7 @@ class Request:
         "repeated.",
         show_default="4,000,000; 100,000 with generated sentences, 40,000 where auto chose them; "
         "of your own tasks' texts three passes, at most 4,000,000",
+        recorded=recorded.corpus_tokens,
     )
     # further training rows
     augment: str = _option(
@@ -451,16 +371,20 @@ class Request:
         "Make more training examples for the students. masked: a masked language model replaces "
         "words (Jiao et al. 2020). rules: words are hidden or replaced by rules (Tang et al. "
         "2019).",
-        recorded=True,
+        recorded=recorded.augment,
     )
     augment_times: int = _option(
-        10, "At most this many new examples for each training example.", recorded=True
+        10,
+        "At most this many new examples for each training example.",
+        recorded=recorded.augment_times,
     )
     word_vectors: Path | None = _option(
         None,
         "Word vectors for --augment masked, as a text file in GloVe's format. Without it, the "
         "teacher's own embeddings are used.",
         metavar="FILE",
+        recorded=recorded.word_vectors,
+        by_name=True,
     )
     # which epoch is scored
     checkpoint: str = _option(
@@ -468,7 +392,7 @@ class Request:
         "Which epoch of a student is scored. last: the last one. best-on-dev: the best one on the "
         "examples that are scored; the report says so. best-on-half: chosen on one half of these "
         "examples, scored on the other half.",
-        recorded=True,
+        recorded=recorded.checkpoint,
     )
     # where and how many at a time
     threads: int = _option(
@@ -476,7 +400,7 @@ class Request:
         "CPU threads of each job. Results with different numbers of threads have different keys.",
         show_default="1, or 2 with --jobs 1",
         typed=(int | None, None),
-        recorded=True,
+        recorded=recorded.threads,
     )
     jobs: int = _option(
         1,
@@ -607,15 +531,6 @@ class Request:
             load_metrics(self.metric)
 
     @property
-    def augmentation(self) -> Augmentation | None:
-        """How training rows are multiplied; None where they are not."""
-        if not self.augment:
-            return None
-        from bench.data.augmentation import Augmentation
-
-        return Augmentation(self.augment, self.augment_times, vectors=self.word_vectors)
-
-    @property
     def is_elsewhere(self) -> bool:
         """Whether the jobs are done on other machines, so that this one's cores, memory and
         accelerators set no limit."""
@@ -630,6 +545,20 @@ class Request:
         asked = self.corpus or ((SAMPLE,) if self.data in (SAMPLE, AUTO) else (PUBLIC_TEXT,))
         return () if asked == (SAMPLE,) else asked
 
+    @classmethod
+    def of(cls, told: Recorded) -> Request:
+        """The request that asks for one cell, as its record states it.
+
+        Files and folders have the names that the record knows, without their place.
+        """
+        stated = {}
+        for option in fields(cls):
+            if option.metadata and option.metadata["recorded"]:
+                value = option.metadata["recorded"](told)
+                if value is not None:
+                    stated[option.name] = value
+        return cls(**stated)
+
     def command(self, verb: str = "run", names: Sequence[str] = ()) -> list[str]:
         """The words of the command that asks for this request.
 
@@ -637,29 +566,29 @@ class Request:
             names: of the fields that are typed, in this order; without them all whose values are
                 not what the command line takes where nobody types them.
         """
-        options = {each.name: each for each in fields(self) if each.metadata}
         words = ["python", "-m", "bench", verb]
         if not self.methods:
             words += ["--only", "teachers"]
-        for name in names or options:
-            typed = _typed_words(options[name], getattr(self, name))
-            if names or not self._is_usual(name, typed):
-                words += typed
+        options = [each.name for each in fields(self) if each.metadata]
+        return words + self.typed(names or [name for name in options if not self.is_usual(name)])
+
+    def typed(self, names: Iterable[str]) -> list[str]:
+        """The words of the options of these fields; none of one that is off or has no value."""
+        options = {each.name: each for each in fields(self)}
+        words = []
+        for name in names:
+            words += _typed_words(options[name], getattr(self, name))
         return words
 
-    def _is_usual(self, name: str, typed: list[str]) -> bool:
-        """Whether the command line takes the same value of a field where nobody types it.
-
-        Args:
-            typed: the words of the field's option.
-        """
+    def is_usual(self, name: str) -> bool:
+        """Whether the command line takes the same value of a field where nobody types it."""
         if name == "reports":
             return self.reports == reports_of(self.results)
         option = next(each for each in fields(self) if each.name == name)
         usual = option.default
         if option.metadata["typed"]:
             _, usual = option.metadata["typed"]
-        return typed == _typed_words(option, usual)
+        return self.typed([name]) == _typed_words(option, usual)
 
     def checked(self) -> Request:
         """This request itself.
@@ -674,10 +603,7 @@ class Request:
         self._check_recipe()
         self._check_variation()
         check_executor(self.executor, self.address, self.slurm, self.device)
-        if self.augmentation is not None:
-            self.augmentation.checked()
-        elif self.word_vectors is not None:
-            raise InputError("--word-vectors goes with --augment masked")
+        self._check_augmentation()
         # a file in the place of a folder would be found only when something is written
         for name in ("results", "reports"):
             folder = getattr(self, name)
@@ -731,6 +657,18 @@ class Request:
         if self.epochs is not None and not 0 < self.epochs < 10_000:
             raise InputError(f"--epochs {self.epochs:g}: should be above 0 and below 10,000")
 
+    def _check_augmentation(self) -> None:
+        """Raises InputError where training rows cannot be multiplied as it is asked for."""
+        if self.augment and self.augment not in AUGMENTATIONS:
+            raise InputError(f"--augment {self.augment}: choose one of {', '.join(AUGMENTATIONS)}")
+        if self.word_vectors is not None and self.augment != MASKED:
+            raise InputError(
+                f"--word-vectors goes with --augment {MASKED}: only its rules ask for the nearest "
+                "words"
+            )
+        if self.augment and self.augment_times < 1:
+            raise InputError(f"--augment-times {self.augment_times}: should be at least 1")
+
     def _check_recipe(self) -> None:
         """Raises InputError where options of the training do not go together."""
         if self.kernels == FAST and self.precision != "fp32":
@@ -766,6 +704,14 @@ class Request:
 def _typed_option(name: str) -> str:
     """How the option of a field is typed."""
     return f"--{name.replace('_', '-')}"
+
+
+RECORDED = tuple(each.name for each in fields(Request) if each.metadata.get("recorded"))
+"""Options that records state."""
+AS_RECORDED = tuple(
+    each.name for each in fields(Request) if each.name in RECORDED and not each.metadata["by_name"]
+)
+"""Those of them that a verb about a record need not be told."""
 
 
 def recipe_of(

@@ -1,0 +1,116 @@
+"""The sheets of docs/choose.md, made of what `choose FILE` wrote.
+
+Each task has a folder in results/alternatives/sheets: its `answer.csv`, the command in
+`command.txt`, and the machine in `machine.txt`, each file of one line. `generate.py` puts the
+tables into the page.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SHEETS = Path(__file__).resolve().parents[2] / "results" / "alternatives" / "sheets"
+ROW = "System"
+DONE = "what is done"
+TIMES = re.compile(r"(?P<runtime>.+), 1 thread: p50 / p95 \(ms\) p50")
+"""The title of a column of median times on one thread."""
+CLASS = "F1 of "
+MOST_CLASSES = 6
+"""Of more classes their F1 is left out: a table has to be read."""
+BUSY = "busy cores"
+BUSY_FROM = 0.25
+"""Cores that other processes used, from which on a machine is called busy."""
+DASH = "–"
+
+Line = Mapping[str, str]
+"""Title of a column -> the text of one row."""
+
+
+def sheets(folder: Path = SHEETS) -> str:
+    """The section of each task: its table, its command and its machine; "" where there is none."""
+    parts = []
+    for file in sorted(folder.glob("*/answer.csv")):
+        parts.append(_section(file))
+    return "\n".join(parts)
+
+
+def _section(file: Path) -> str:
+    """One task.
+
+    Raises:
+        FileNotFoundError: the command or the machine is missing.
+        KeyError: a column is missing: the file is not one that `choose` wrote.
+    """
+    command = file.with_name("command.txt").read_text(encoding="utf-8").strip()
+    machine = file.with_name("machine.txt").read_text(encoding="utf-8").strip()
+    with file.open(newline="", encoding="utf-8") as opened:
+        lines: list[Line] = list(csv.DictReader(opened))
+    score = _first_metric(lines[0])
+    times = _times(lines[0])
+    classes = [title for title in lines[0] if title.startswith(CLASS)]
+    if len(classes) > MOST_CLASSES:
+        classes = []
+
+    # what a reader meets first, then the rows as they are in the file: the best first
+    head = ["row", "what is done", f"{score} (95 % interval)", "changed (%)", "MB"]
+    head += [f"ms, {runtime}" for runtime in times]
+    head += [f"F1, {title.removeprefix(CLASS)}" for title in classes]
+    rows = []
+    for line in lines:
+        cells = [f"`{line[ROW]}`", line[DONE] or DASH, _with_interval(line, score)]
+        cells += [_rounded(line["changed (%)"], 1), _rounded(line["MB"], 1)]
+        cells += [_rounded(line[title], 2) for title in times.values()]
+        cells += [_rounded(line[title], 1) for title in classes]
+        rows.append(cells)
+
+    busy = max(float(line[BUSY] or 0) for line in lines)
+    said = f"{machine}."
+    if busy >= BUSY_FROM:
+        said += f" Other processes used {busy:.1f} cores meanwhile, so milliseconds mean little."
+    return f"### {file.parent.name}\n\n    {command}\n\n{said}\n\n{_table(head, rows)}"
+
+
+def _first_metric(line: Line) -> str:
+    """The metric that decides: the first column that has an interval."""
+    return next(title for title in line if f"{title} low" in line)
+
+
+def _times(line: Line) -> dict[str, str]:
+    """Runtime -> the title of its median times on one thread."""
+    found = {}
+    for title in line:
+        match = TIMES.fullmatch(title)
+        if match:
+            found[match["runtime"]] = title
+    return found
+
+
+def _with_interval(line: Line, title: str) -> str:
+    """A number with its interval in brackets, where it has one."""
+    value = _rounded(line[title], 1)
+    low = line[f"{title} low"]
+    if not low:
+        return value
+    return f"{value} ({_rounded(low, 1)} to {_rounded(line[f'{title} high'], 1)})"
+
+
+def _rounded(text: str, digits: int) -> str:
+    """A number of the file with so many digits, of one below 0.1 with two that count; a dash where
+    it is empty."""
+    if not text:
+        return DASH
+    value = float(text)
+    return f"{value:.2g}" if 0 < abs(value) < 0.1 else f"{value:.{digits}f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with words to the left and numbers to the right; cells may hold any text."""
+    sides = ["---", "---"] + ["--:"] * (len(head) - 2)
+    lines = []
+    for cells in (head, sides, *rows):
+        escaped = [cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells]
+        lines.append(f"| {' | '.join(escaped)} |\n")
+    return "".join(lines)
