@@ -45,7 +45,8 @@ from methods.core.parts import opened_by_transformers
 from methods.core.settings import Count, Positive
 from methods.core.terms import LOGITS, hard
 
-PAD, UNKNOWN = 0, 1
+PAD = 0
+UNKNOWN = 1
 MASK = "[MASK]"  # what the rules of the transfer set put in the place of a word
 
 
@@ -156,10 +157,10 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
 
     def _read(self, texts: Sequence[str]) -> Tensor:
         most = self.config.max_position_embeddings
-        rows = [
-            [self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]] or [UNKNOWN]
-            for text in texts
-        ]
+        rows = []
+        for text in texts:
+            ids = [self.ids.get(word, UNKNOWN) for word in words_of(text)[:most]]
+            rows.append(ids or [UNKNOWN])
         ids_BL = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
         ids_BL = moved({"ids": ids_BL}, self.words.device)["ids"]
         return self._states(ids_BL, [len(row) for row in rows])
@@ -197,7 +198,8 @@ class BiLstmForSequenceClassification(PackedModel, PreTrainedModel):
             sides = [self._states(half, None) for half in ids_BL.chunk(2, 1)]
         else:
             padded = attention_mask is not None and not bool(attention_mask.all())
-            sides = [self._states(ids_BL, attention_mask.sum(1).tolist() if padded else None)]  # type: ignore[union-attr]
+            lengths = attention_mask.sum(1).tolist() if padded else None  # type: ignore[union-attr]
+            sides = [self._states(ids_BL, lengths)]
         return SequenceClassifierOutput(logits=self._answer(sides))
 
     def cost(self) -> Cost:
@@ -240,7 +242,8 @@ class BiLSTM(Method):
     def build(self, setup: Setup) -> Student:
         vocabulary = setup.artefacts[Vocabulary.name]
         words = vocabulary["words"]
-        config = BiLstmConfig(  # type: ignore[call-arg]  # transformers takes num_labels, and declares it nowhere
+        # transformers takes num_labels, and declares it nowhere
+        config = BiLstmConfig(  # type: ignore[call-arg]
             vocab_size=2 + bytes(words.tolist()).count(b"\n") + 1,
             word_bytes=words.numel(),
             word_width=self.word_width,

@@ -70,7 +70,9 @@ class ConditionalMaskedModel(nn.Module):
         self.output = nn.Linear(width, len(pieces_V))
         self.output.weight = nn.Parameter(words_VW.clone())
         nn.init.zeros_(self.output.bias)
-        self.pieces, self.mask, self.direction = pieces_V, mask, direction
+        self.pieces = pieces_V
+        self.mask = mask
+        self.direction = direction
 
     def answers(self, batch: Batch, hidden_T: Tensor) -> tuple[Tensor, Tensor]:
         """[K, V] logits of target tokens, and the [K] places of these in the packed row.
@@ -79,7 +81,8 @@ class ConditionalMaskedModel(nn.Module):
             hidden_T: which tokens are masked, and asked. Left to right nothing is: all of the
                 target are asked, each before it is read.
         """
-        layout, target_T = batch.layout, batch.segment_ids == 1
+        layout = batch.layout
+        target_T = batch.segment_ids == 1
         is_masked = self.direction == "both"
         ids_T = torch.where(hidden_T, self.mask, batch.token_ids) if is_masked else batch.token_ids
         ids_BL, target_BL, real_BL = (
@@ -187,7 +190,8 @@ class SoftTargets(Artefact):
                         answers_KV, places_K = model.answers(batch, hidden_T)
                     logits_TV[places_K] = answers_KV.float()
             best = logits_TV[target_T].topk(min(self.k, logits_TV.size(1)))
-            tops, words = [*tops, best.values.cpu()], [*words, best.indices.cpu() + FIRST]
+            tops = [*tops, best.values.cpu()]
+            words = [*words, best.indices.cpu() + FIRST]
             lengths += [int(row.sum()) for row in target_T.split(batch.layout.lengths)]
         starts = torch.tensor([0, *lengths]).cumsum(0)
         return {

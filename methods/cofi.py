@@ -55,7 +55,9 @@ from methods.core.terms import softened
 STRETCHED = (-0.1, 1.1)
 TEMPERATURE = 2 / 3
 SOFTER = 0.8  # log alpha of settled masks counts so much
-OPEN, EVEN = 10.0, 0.0  # log alpha at first: of heads and blocks, of neurons
+# log alpha at first: of heads and blocks, of neurons
+OPEN = 10.0
+EVEN = 0.0
 BOUND = math.log(100.0)  # log alpha stays within it
 # a stretched value is below 0 where the logit of the concrete one is below this
 CLOSED = math.log(-STRETCHED[0] / STRETCHED[1])
@@ -68,7 +70,8 @@ class Gates(nn.Module):
 
     def __init__(self, config: PretrainedConfig, sparsity: float) -> None:
         super().__init__()
-        layers, self.sparsity = config.num_hidden_layers, sparsity
+        layers = config.num_hidden_layers
+        self.sparsity = sparsity
         self.heads = nn.Parameter(torch.normal(OPEN, 0.01, (layers, config.num_attention_heads)))
         self.neurons = nn.Parameter(torch.normal(EVEN, 0.01, (layers, config.intermediate_size)))
         self.attentions = nn.Parameter(torch.normal(OPEN, 0.01, (layers, 1)))
@@ -187,7 +190,8 @@ def masked_layer(
 ) -> Callable[..., Tensor]:
     """A layer of the model with its masks as a function of states [1, T, W]; without attention, or
     network, the states pass."""
-    context, names = family_of(model).context, attention_names(model)
+    context = family_of(model).context
+    names = attention_names(model)
     *_, writing, norm = names.parts(layer)
     dropout = layer.get_submodule(names.dropout)
 
@@ -197,7 +201,8 @@ def masked_layer(
             mixed = mixed * heads_H.repeat_interleave(mixed.size(-1) // len(heads_H))
             x_1TW = norm(dropout(writing(mixed) * attention_1) + x_1TW)
         if feeds:
-            block, inner = layer.output, layer.intermediate(x_1TW) * neurons_F
+            block = layer.output
+            inner = layer.intermediate(x_1TW) * neurons_F
             x_1TW = block.LayerNorm(block.dropout(block.dense(inner) * network_1) + x_1TW)
         return x_1TW
 
@@ -208,7 +213,8 @@ def nearest(distances: Sequence[Sequence[float]], there: Sequence[bool]) -> list
     """For each of the teacher's layers, in order, the place of the student's layer nearest to
     it: from the top, each below the one before, of those that are there; where none is left,
     the one before again."""
-    last, chosen = len(there), []
+    last = len(there)
+    chosen = []
     for row in reversed(distances):
         below = [place for place in range(last) if there[place]]
         last = min(below, key=row.__getitem__) if below else min(last, len(there) - 1)
@@ -226,7 +232,8 @@ class CoFi(Method):
     ablations: ClassVar = {"95 % pruned": ":sparsity=0.95", "w/o L_layer": ":-layer"}
     search_space: ClassVar = {"layer_weight": (0.1, 0.3, 0.5, 0.9)}
     remark: ClassVar = (
-        "cofi: without masks of hidden dimensions. Its layers differ in width, which training decides; until it is trained, plans and "
+        "cofi: without masks of hidden dimensions. Its layers differ in width, which training "
+        "decides; until it is trained, plans and "
         "speeds take the same share out of each layer."
     )
 
@@ -249,7 +256,8 @@ class CoFi(Method):
         whole = cut_classifier(
             setup, setup.teacher.num_hidden_layers, setup.artefacts["teacher_weights"]
         )
-        gates, width = Gates(setup.teacher, self.sparsity), setup.teacher.hidden_size
+        gates = Gates(setup.teacher, self.sparsity)
+        width = setup.teacher.hidden_size
         projection = nn.Linear(width, width)
         nn.init.eye_(projection.weight)
         nn.init.zeros_(projection.bias)
@@ -264,10 +272,10 @@ class CoFi(Method):
 
         def layer(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             ours = [aux["projection"](student.hidden(m)) for m in every]
-            pairs = [
-                [losses.hidden_mse_tokenmean(state, teacher.hidden(n)) for state in ours]
-                for n in taught
-            ]
+            pairs = []
+            for n in taught:
+                target = teacher.hidden(n)
+                pairs.append([losses.hidden_mse_tokenmean(state, target) for state in ours])
             distances = torch.stack([torch.stack(row) for row in pairs]).detach().tolist()
             places = nearest(distances, cast(Any, aux["reach"]).target.there)
             return torch.stack([row[place] for row, place in zip(pairs, places, strict=True)]).sum()
@@ -330,7 +338,8 @@ class CoFi(Method):
     def deploy(self, student: Student) -> Mapping[str, nn.Module]:
         """The model without what is pruned; the values of the other masks are in its weights."""
         model: Any = student.model
-        gates, whole = model.gates, model.whole
+        gates = model.gates
+        whole = model.whole
         is_untrained = gates.is_begun.is_meta or not gates.is_begun
         heads, neurons, attentions, networks = gates.evenly() if is_untrained else gates.settled()
         weights = {name: value.detach() for name, value in whole.state_dict().items()}

@@ -122,8 +122,10 @@ class TripleLoss(PretrainingStage):
         return Student(model, nn.ModuleDict({"head": head, "teacher_head": theirs}))
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        last, top = self.layers, setup.teacher.num_hidden_layers
-        ours, theirs = hidden(last), hidden(top)
+        last = self.layers
+        top = setup.teacher.num_hidden_layers
+        ours = hidden(last)
+        theirs = hidden(top)
 
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             states = student.hidden(last), teacher.hidden(top)
@@ -242,15 +244,18 @@ class DistilBERT(Method):
             "none",
         ):
             raise MethodError(
-                "vocabulary_loss and pretraining_without change the first step: add pretraining=masked"
+                "vocabulary_loss and pretraining_without change the first step: add "
+                "pretraining=masked"
             )
         if self.start_from and (self.pretraining, self.start) != ("none", "teacher"):
             raise MethodError(
-                f"start_from={self.start_from} is a finished first step: leave pretraining= and start= out"
+                f"start_from={self.start_from} is a finished first step: leave pretraining= and "
+                "start= out"
             )
         if self.positions == "frozen" and (self.pretraining, self.start) != ("masked", "teacher"):
             raise MethodError(
-                "positions=frozen keeps the teacher's in the first step: add pretraining=masked, and leave start=random out"
+                "positions=frozen keeps the teacher's in the first step: add pretraining=masked, "
+                "and leave start=random out"
             )
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:

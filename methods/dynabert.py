@@ -72,10 +72,8 @@ class Importance(ComputedArtefact):
     examples: int
 
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
-        layers, units = (
-            teacher.num_hidden_layers,
-            (teacher.num_attention_heads, teacher.intermediate_size),
-        )
+        layers = teacher.num_hidden_layers
+        units = (teacher.num_attention_heads, teacher.intermediate_size)
         return dict(
             zip(
                 ("heads", "neurons"),
@@ -85,7 +83,9 @@ class Importance(ComputedArtefact):
         )
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
-        layers, seen, parts = cast(Any, teacher.config).num_hidden_layers, 0, []
+        layers = cast(Any, teacher.config).num_hidden_layers
+        seen = 0
+        parts = []
         for batch in first_examples(batches, self.examples):
             parts.append(
                 [
@@ -144,7 +144,8 @@ class Running(nn.Module):
 
     def __init__(self, family: Family, layer: nn.Module) -> None:
         super().__init__()
-        self.family, self.layer = family, layer
+        self.family = family
+        self.layer = layer
 
     def forward(self, x_1TW: Tensor, trace: AttentionTrace, **options: Any) -> Tensor:
         return self.family.run(self.layer, x_1TW, trace, options)
@@ -179,7 +180,8 @@ class Adaptive(Around):
 
     def __init__(self, whole: PreTrainedModel) -> None:
         super().__init__(whole)
-        self.parts, self.part = [WHOLE], WHOLE
+        self.parts = [WHOLE]
+        self.part = WHOLE
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         """A layer that is left out passes its states on, so that layers have the same
@@ -210,8 +212,8 @@ class DynaBERT(Method):
     needs_teacher: ClassVar = True
     same_init_across_seeds: ClassVar = True
     remark: ClassVar = (
-        "dynabert: width= is the share of each layer's heads and neurons, depth= that of the layers. All are cut out of one training; the "
-        "row without them is whole."
+        "dynabert: width= is the share of each layer's heads and neurons, depth= that of the "
+        "layers. All are cut out of one training; the row without them is whole."
     )
 
     widths: str = "0.25/0.5/0.75"  # beside 1, separated by slashes
@@ -232,7 +234,8 @@ class DynaBERT(Method):
                 values = [0.0]
             if not all(0 < value < 1 for value in values):
                 raise MethodError(
-                    f"{name}={text} should be numbers between 0 and 1, between slashes, like 0.25/0.5"
+                    f"{name}={text} should be numbers between 0 and 1, between slashes, like "
+                    "0.25/0.5"
                 )
             shares.append([1.0, *sorted(set(values), reverse=True)])
         return [(width, depth) for depth in shares[1] for width in shares[0]]
@@ -284,7 +287,8 @@ class DynaBERT(Method):
         """A model for each width and depth, the whole one first."""
         model: Any = student.model
         weights = {name: value.detach() for name, value in model.whole.state_dict().items()}
-        deployed, device = {}, model.whole.device
+        deployed = {}
+        device = model.whole.device
         # shapes alone still have masks of numbers
         place = "cpu" if device.type == "meta" else device
         for width, depth in self.parts():

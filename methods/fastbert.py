@@ -66,11 +66,9 @@ class Branch(nn.Module):
 
     def __init__(self, config: FastBertConfig) -> None:
         super().__init__()
-        width, read, classes = (
-            config.branch_width,
-            cast(int, config.hidden_size),
-            cast(int, config.num_labels),
-        )
+        width = config.branch_width
+        read = cast(int, config.hidden_size)
+        classes = cast(int, config.num_labels)
         self.heads = config.branch_heads
         self.dropout = 0.0  # share of attention weights that training leaves out
         self.narrow = nn.Linear(read, width)
@@ -161,7 +159,9 @@ class LeavesEarly(PackedModel):
 
     def _leaving(self, batch: Batch) -> Tensor:
         """[B, C]: each sequence goes only as deep as it has to; notes where each one left."""
-        family, layout, body = family_of(self), batch.layout, self.base_model
+        family = family_of(self)
+        layout = batch.layout
+        body = self.base_model
         x_TW = family.embed(body, batch)
         logits_BC = x_TW.new_empty(len(layout.lengths), self.config.num_labels)
         inside = torch.arange(len(layout.lengths), device=x_TW.device)
@@ -187,7 +187,8 @@ class LeavesEarly(PackedModel):
                 lengths = [
                     n for n, stay in zip(layout.lengths, stays.tolist(), strict=True) if stay
                 ]
-                layout, inside = Layout(lengths).to(layout.device), inside[stays]
+                layout = Layout(lengths).to(layout.device)
+                inside = inside[stays]
         return logits_BC
 
     def forward(
@@ -198,7 +199,8 @@ class LeavesEarly(PackedModel):
         out = super().forward(input_ids, attention_mask=attention_mask, **options)
         answer_BC = out.logits
         for number in range(len(self.branches), 0, -1):
-            branch_BC = self.branches[number - 1].padded(out.hidden_states[number], attention_mask)  # type: ignore[operator]
+            branch: Any = self.branches[number - 1]
+            branch_BC = branch.padded(out.hidden_states[number], attention_mask)
             certain_B1 = (uncertainty(branch_BC) <= self.config.speed)[:, None]
             answer_BC = torch.where(certain_B1, branch_BC, answer_BC)
         return SequenceClassifierOutput(logits=answer_BC)
@@ -229,10 +231,10 @@ class LeavesEarly(PackedModel):
         shares = {layer: count / total for layer, count in sorted(self.exits_after_layer.items())}
         costs = {layer: asdict(self.cost_to(layer)) for layer in shares}
         parts = ("per_token", "per_squared_length", "per_sequence")
-        average = {
-            part: sum(share * costs[layer][part] for layer, share in shares.items())
-            for part in parts
-        }
+        average = dict.fromkeys(parts, 0.0)
+        for layer, share in shares.items():
+            for part in parts:
+                average[part] += share * costs[layer][part]
         return {
             "left after layer": {str(n): round(share, 6) for n, share in shares.items()},
             "cost": average,
@@ -255,9 +257,9 @@ class FastBERT(Method):
     needs_teacher: ClassVar = True
     rate_factor: ClassVar = 10.0
     remark: ClassVar = (
-        "fastbert: speed= is a threshold. A sequence exits at the first layer where the normalised entropy of the prediction "
-        "is below this threshold. So with a higher value sequences exit earlier. In the row without speed= all sequences pass "
-        "all layers."
+        "fastbert: speed= is a threshold. A sequence exits at the first layer where the normalised "
+        "entropy of the prediction is below this threshold. So with a higher value sequences exit "
+        "earlier. In the row without speed= all sequences pass all layers."
     )
     tiny_settings: ClassVar = {"branch_width": 8}
 
@@ -315,7 +317,8 @@ class FastBERT(Method):
             pairs = ((student.exits(m), last) for m in layers)
             if self.direction == "student":
                 pairs = ((last, student.exits(m)) for m in layers)
-            return sum(losses.soft_kl_batchmean(ours, theirs, 1.0) for ours, theirs in pairs)  # type: ignore[return-value]
+            each = [losses.soft_kl_batchmean(ours, theirs, 1.0) for ours, theirs in pairs]
+            return sum(each)  # type: ignore[return-value]
 
         def lr_scale(progress: float) -> float:
             """Ten times the tuning's rate; the authors' falls to 0 after three of five epochs."""
@@ -344,6 +347,7 @@ class FastBERT(Method):
         for point, speed in {**self.points(), "": 0.0}.items():
             model: Any = copy.copy(student.model)
             model.config = copy.deepcopy(student.model.config)
-            model.config.speed, model.exits_after_layer = speed, {}
+            model.config.speed = speed
+            model.exits_after_layer = {}
             deployed[point] = model
         return deployed

@@ -59,7 +59,8 @@ class FineTune(OwnShape):
         ]
         if self.encoder and typed:
             raise MethodError(
-                f"encoder={self.encoder} has its own shape and weights: leave {', '.join(typed)} out"
+                f"encoder={self.encoder} has its own shape and weights: leave "
+                f"{', '.join(typed)} out"
             )
 
     @property

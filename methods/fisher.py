@@ -74,11 +74,9 @@ class Masks(ComputedArtefact):
     def blank(self, teacher: PretrainedConfig, num_labels: int) -> Mapping[str, Tensor]:
         """Masks of the same FLOPs, spread evenly: a plan counts with them, also where
         there are only shapes."""
-        layers, width, heads = (
-            teacher.num_hidden_layers,
-            teacher.hidden_size,
-            teacher.num_attention_heads,
-        )
+        layers = teacher.num_hidden_layers
+        width = teacher.hidden_size
+        heads = teacher.num_attention_heads
         even = [
             torch.linspace(1, 2, n, device="cpu").repeat(layers, 1)
             for n in (heads, teacher.intermediate_size)
@@ -88,23 +86,26 @@ class Masks(ComputedArtefact):
 
     def compute(self, teacher: nn.Module, batches: Iterable[Batch]) -> Mapping[str, Tensor]:
         model: Any = teacher
-        layers, config = model.base_model.encoder.layer, model.config
-        seen, gradients = [], []
+        layers = model.base_model.encoder.layer
+        config = model.config
+        seen = []
+        gradients = []
         for batch in first_examples(batches, self.examples):
             seen.append(batch)
             gradients.append(mask_gradients(model, batch))
         # of each layer [examples, units]: first all heads, then all neurons
         by_block = [torch.cat(parts).double().cpu() for parts in zip(*gradients, strict=True)]
-        by_heads, by_neurons = by_block[: len(layers)], by_block[len(layers) :]
+        by_heads = by_block[: len(layers)]
+        by_neurons = by_block[len(layers) :]
         length = sum(each.layout.total for each in seen) / sum(
             len(each.layout.lengths) for each in seen
         )
         cost = unit_macs(
             config.hidden_size, config.hidden_size // config.num_attention_heads, length
         )
-        worth = [
-            torch.stack([g.square().mean(0) for g in block]) for block in (by_heads, by_neurons)
-        ]
+        worth = []
+        for block in (by_heads, by_neurons):
+            worth.append(torch.stack([gradient.square().mean(0) for gradient in block]))
         heads, neurons = search(worth[0], worth[1], self.flops, *cost)
         for masks, block in ((heads, by_heads), (neurons, by_neurons)):
             for mask, gradient in zip(masks, block, strict=True):
@@ -134,16 +135,19 @@ def search(
         return order, worth_LU.flatten()[order].double().cumsum(0)
 
     layers = len(heads_LH)
-    (by_head, head_sums), (by_neuron, neuron_sums) = ranked(heads_LH), ranked(neurons_LF)
+    by_head, head_sums = ranked(heads_LH)
+    by_neuron, neuron_sums = ranked(neurons_LF)
     budget = flops * (len(by_head) * head + len(by_neuron) * neuron)
-    best, chosen = float("-inf"), (layers, layers)
+    best = float("-inf")
+    chosen = (layers, layers)
     for count in range(layers, len(by_head) + 1):
         others = min(len(by_neuron), int((budget - count * head) / neuron))
         if (
             others >= layers
             and (worth := float(head_sums[count - 1] + neuron_sums[others - 1])) > best
         ):
-            best, chosen = worth, (count, others)
+            best = worth
+            chosen = (count, others)
     masks = []
     for worth_LU, order, count in (
         (heads_LH, by_head, chosen[0]),

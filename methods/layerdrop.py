@@ -62,13 +62,16 @@ class DropLayers(Method):
     def kept(self, teacher: PretrainedConfig) -> list[int]:
         """The layers that stay, 1-based. Raises MethodError: not so many layers
         are even, or odd."""
-        total, stay = teacher.num_hidden_layers, teacher_depth(teacher, self.layers, self.name)
-        every, count = list(range(1, total + 1)), total - stay
+        total = teacher.num_hidden_layers
+        stay = teacher_depth(teacher, self.layers, self.name)
+        every = list(range(1, total + 1))
+        count = total - stay
         before = (stay + 1) // 2  # below the middle; with an odd number one more than above it
         of_parity = [n for n in every if n % 2 == (self.dropped == "odd")]
         if self.dropped in ("even", "odd") and count > len(of_parity):
             raise MethodError(
-                f"layers={stay} drops {count} of {total} layers, and {len(of_parity)} are {self.dropped}: keep more"
+                f"layers={stay} drops {count} of {total} layers, and {len(of_parity)} are "
+                f"{self.dropped}: keep more"
             )
         gone = {
             "top": every[stay:],
@@ -105,7 +108,8 @@ class Thinned(DrawnLayers):
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each layer."""
-        own, between = iter(self.whole.base_model.encoder.layer), dict(self.others.named_children())
+        own = iter(self.whole.base_model.encoder.layer)
+        between = dict(self.others.named_children())
         every = [between.get(str(number)) or next(own) for number in range(1, self.most + 1)]
         stay = (torch.rand(self.most) >= self.rate).tolist()
         return [layer for layer, stays in zip(every, stay, strict=True) if stays]
@@ -135,10 +139,8 @@ class LayerDrop(Method):
         return (TeacherWeights(tuned=False),)
 
     def build(self, setup: Setup) -> Student:
-        total, stay = (
-            setup.teacher.num_hidden_layers,
-            teacher_depth(setup.teacher, self.layers, self.name),
-        )
+        total = setup.teacher.num_hidden_layers
+        stay = teacher_depth(setup.teacher, self.layers, self.name)
         weights = setup.artefacts["teacher_weights"]
         kept = [m * total // stay + 1 for m in range(stay)]
         shipped = cut_classifier(setup, stay, select_layers(weights, kept))

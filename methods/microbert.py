@@ -64,7 +64,8 @@ class TaskExperts(TaskHead):
 
     def __init__(self, width: int, tasks: Mapping[str, int], experts: int, dropout: float) -> None:
         super().__init__()
-        self.tasks, self.labels = tuple(tasks), tuple(tasks.values())
+        self.tasks = tuple(tasks)
+        self.labels = tuple(tasks.values())
         self.experts = nn.ModuleList(_expert(width, max(self.labels)) for _ in range(experts))
         self.task_embedding = nn.Embedding(len(tasks), 16)
         self.router = nn.Linear(16, experts)
@@ -88,7 +89,8 @@ class TaskExperts(TaskHead):
     @torch.no_grad()
     def fused(self, task: int) -> nn.Linear:
         """The one linear layer equal to this mixture for ``task``."""
-        gates, outputs = self.gates(task), self.labels[task]
+        gates = self.gates(task)
+        outputs = self.labels[task]
         experts = [cast(nn.Linear, expert) for expert in self.experts]
         layer = nn.Linear(experts[0].in_features, outputs).to(gates.device)
         layer.weight.copy_(
@@ -109,7 +111,8 @@ def _expert(width: int, num_labels: int) -> nn.Linear:
 
 TOKENS = "tokens"  # in the place of pooled features: the squared error of every token's state
 # names in aux of the two sides' maps to a common width
-STUDENT, TEACHER = "student_projection", "teacher_projection"
+STUDENT = "student_projection"
+TEACHER = "teacher_projection"
 
 
 def projected(side: str, layer: int, aux: nn.ModuleDict, x: Tensor) -> Tensor:
@@ -195,10 +198,8 @@ class Adversary:
     def discriminate(self, batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
         """The discriminator's side: to know them apart. It sees the student detached, which belongs
         to another player."""
-        real, fake = (
-            self._judged(TEACHER, batch, teacher, aux),
-            self._judged(STUDENT, batch, student, aux),
-        )
+        real = self._judged(TEACHER, batch, teacher, aux)
+        fake = self._judged(STUDENT, batch, student, aux)
         return losses.discriminator_loss(real, fake, self.gan)
 
     def _judged(self, side: str, batch: Batch, out: Out, aux: nn.ModuleDict) -> Tensor:
@@ -229,7 +230,10 @@ class MicroBERT(OwnShape):
     terms: ClassVar = ("hidn", "embd", "attn", "pred", "hard", "dis.adv", "dis.disc")
     ablations: ClassVar = {"w/o Dis": ":-dis", "w/o Hidn": ":-hidn", "w/o Pred": ":-pred"}
     needs_teacher: ClassVar = True
-    remark: ClassVar = "microbert is a reconstruction. Its authors released no code, and no public copy of the paper has its equations."
+    remark: ClassVar = (
+        "microbert is a reconstruction. Its authors released no code, and no public copy of the "
+        "paper has its equations."
+    )
     search_space: ClassVar = {
         "alpha": (0.2, 0.5, 0.8),
         "gamma": (0.01, 0.1),
@@ -288,7 +292,8 @@ class MicroBERT(OwnShape):
             )
         if self.discriminator_input == "features" and self.projection != "student":
             raise MethodError(
-                "discriminator_input=features compares at the teacher's width: it needs projection=student"
+                "discriminator_input=features compares at the teacher's width: it needs "
+                "projection=student"
             )
 
     @property
@@ -299,7 +304,8 @@ class MicroBERT(OwnShape):
         model = self.student_model(setup)
         model.dropout = nn.Dropout(0.0)  # each expert has a dropout of its own
         tasks = dict(zip(setup.tasks, setup.labels_of_tasks, strict=True))
-        model.classifier = TaskExperts(self.hidden, tasks, self.experts, self.expert_dropout)  # type: ignore[assignment]
+        head = TaskExperts(self.hidden, tasks, self.experts, self.expert_dropout)
+        model.classifier = head  # type: ignore[assignment]
         width = setup.teacher.hidden_size
         mapped = range(self.layers + 1) if self.projection_per_layer else [0]
         aux = nn.ModuleDict()
@@ -333,7 +339,8 @@ class MicroBERT(OwnShape):
             alignment["attn"] = layerwise(
                 SCORES, nearest, with_layout(losses.scores_mse_realmean), unsupported=unequal
             )
-        inputs, last = self.discriminator_input, self.layers
+        inputs = self.discriminator_input
+        last = self.layers
         adversary = Adversary(inputs, self.gan, setup.labels_of_tasks, last, sources[last])
         discriminate = Term(adversary.discriminate, 1.0, *adversary.taps, player="disc")
         prediction = {

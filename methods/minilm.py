@@ -38,7 +38,8 @@ from methods.core.own_shape import OwnShape
 from methods.core.parts import bert_config, classifier, encoder_of, without_projection
 from methods.core.terms import SCORES, VECTORS, Pair, hard, layerwise, with_layout
 
-MOST_RELATION_HEADS, MOST_OF_LARGE_TEACHERS = 48, 64
+MOST_RELATION_HEADS = 48
+MOST_OF_LARGE_TEACHERS = 64
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,8 @@ class _RelationsThenLabels(OwnShape):
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.teacher_layer > teacher.num_hidden_layers:
             raise MethodError(
-                f"teacher_layer={self.teacher_layer}: the teacher has {teacher.num_hidden_layers} layers"
+                f"teacher_layer={self.teacher_layer}: the teacher has "
+                f"{teacher.num_hidden_layers} layers"
             )
         return (
             Relations(
@@ -149,11 +151,17 @@ class _RelationsThenLabels(OwnShape):
 class MiniLM(_RelationsThenLabels):
     name: ClassVar = "minilm"
     version: ClassVar = 1
-    remark: ClassVar = "minilm has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
+    remark: ClassVar = (
+        "minilm has its own pre-training on text (relations). It imitates the teacher's "
+        "self-attention relations."
+    )
 
     def heads_of_relations(self, teacher: PretrainedConfig) -> int:
         if teacher.num_attention_heads != self.heads:
-            wrong = f"heads={self.heads}: version 1 compares head by head, and the teacher has {teacher.num_attention_heads}"
+            wrong = (
+                f"heads={self.heads}: version 1 compares head by head, and the teacher has "
+                f"{teacher.num_attention_heads}"
+            )
             raise MethodError(f"{wrong}; minilmv2 is free of that")
         return 0
 
@@ -162,7 +170,10 @@ class MiniLM(_RelationsThenLabels):
 class MiniLMv2(_RelationsThenLabels):
     name: ClassVar = "minilmv2"
     version: ClassVar = 1
-    remark: ClassVar = "minilmv2 has its own pre-training on text (relations). It imitates the teacher's self-attention relations."
+    remark: ClassVar = (
+        "minilmv2 has its own pre-training on text (relations). It imitates the teacher's "
+        "self-attention relations."
+    )
 
     relation_heads: int = 0
     """0: the largest number up to 48 (64 for a teacher of width 1024 or more) that
@@ -178,5 +189,10 @@ class MiniLMv2(_RelationsThenLabels):
                 f"relation_heads={self.relation_heads} should divide both widths, {divided}"
             )
         most = MOST_OF_LARGE_TEACHERS if teacher.hidden_size >= 1024 else MOST_RELATION_HEADS
-        fitting = (n for n in range(most, 0, -1) if not any(w % n for w in widths))
-        return self.relation_heads or next(fitting)
+        if self.relation_heads:
+            return self.relation_heads
+        # 1 divides everything
+        number = most
+        while any(width % number for width in widths):
+            number -= 1
+        return number

@@ -124,7 +124,8 @@ class MobileBERT(Method):
             )
         if self.start_from and self.pretraining != "none":
             raise MethodError(
-                f"start_from={self.start_from} replaces the pre-training of pretraining={self.pretraining}: leave one out"
+                f"start_from={self.start_from} replaces the pre-training of "
+                f"pretraining={self.pretraining}: leave one out"
             )
         if self.pretraining != "none" and self.inverted % self.heads:
             raise MethodError(
@@ -161,13 +162,20 @@ class MobileBERT(Method):
 
     def notes(self, setup: Setup) -> Sequence[str]:
         if self.pretraining != "none":
-            dropout = "attention dropout of 0.1 while the IB-BERT teaches on text, where the authors' code has none"
+            dropout = (
+                "attention dropout of 0.1 while the IB-BERT teaches on text, where the authors' "
+                "code has none"
+            )
             if self.alpha == 0:
                 return (dropout,)
-            shares = f"{1 - self.alpha:g} for the labels and {self.alpha:g} for soft labels of the tuned teacher"
+            shares = (
+                f"{1 - self.alpha:g} for the labels and {self.alpha:g} for soft labels of the "
+                "tuned teacher"
+            )
             return (
                 dropout,
-                f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone (alpha=0)",
+                f"fine-tuned with weights {shares}; the paper fine-tunes on the labels alone "
+                "(alpha=0)",
             )
         if self.start_from or self.fits(setup.teacher):
             return ()
@@ -192,7 +200,8 @@ class MobileBERT(Method):
     @property
     def form(self) -> dict[str, Any]:
         """What distinguishes it from other models of its family and size."""
-        own, is_plain = self.key_query == "own", self.norm == "none"
+        own = self.key_query == "own"
+        is_plain = self.norm == "none"
         return {
             "use_bottleneck_attention": own,
             "key_query_shared_bottleneck": not own,
@@ -221,11 +230,9 @@ def transfer_terms(
     """Feature-map and attention transfer of these layers, mean over them (equations 1 and 2).
     Student and teacher are equally wide, deep and many-headed, so each layer learns from the one
     of its own number."""
-    same, states, attention = (
-        {m: m for m in layers},
-        losses.feature_map_transfer,
-        losses.attention_transfer_rowmean,
-    )
+    same = {m: m for m in layers}
+    states = losses.feature_map_transfer
+    attention = losses.attention_transfer_rowmean
     return {
         "fmt": layerwise(HIDDEN, same, plain(states), feature_weight, reduction="mean"),
         "att": layerwise(SCORES, same, with_layout(attention), attention_weight, reduction="mean"),
@@ -380,7 +387,8 @@ class Transfer(PretrainingStage):
         model: Any = self.student.model(setup)
         kept = under("mobilebert.embeddings.", ib_bert)
         load_checked(model.mobilebert.embeddings, kept, "the embedding of the IB-BERT")
-        own, theirs = head_of(model), MaskedLanguageHead(ib_bert[WORDS], self.student.hidden)
+        own = head_of(model)
+        theirs = MaskedLanguageHead(ib_bert[WORDS], self.student.hidden)
         weights = under("aux.head.", ib_bert)
         own.load_state_dict(weights)
         theirs.load_state_dict(weights)
@@ -390,7 +398,8 @@ class Transfer(PretrainingStage):
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
         s = self.student
-        layers, last = range(1, s.layers + 1), hidden(s.layers)
+        layers = range(1, s.layers + 1)
+        last = hidden(s.layers)
 
         def vocabulary(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             ours = aux["head"](student.hidden(s.layers)[batch.masked_positions])
@@ -426,4 +435,5 @@ class Transfer(PretrainingStage):
 
         terms = transfer_terms([layer], self.student.fmt_weight, self.student.att_weight)
         more = {"parameter_lr_scale": scale_of, "masking": Masking(), "paper": ONE_LAYER_RECIPE}
-        return Stage(f"layer {layer}", terms, epoch_fraction=share, **more)  # type: ignore[arg-type]
+        name = f"layer {layer}"
+        return Stage(name, terms, epoch_fraction=share, **more)  # type: ignore[arg-type]

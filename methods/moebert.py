@@ -182,14 +182,14 @@ class Experts(RoutedModule):
 
     def __init__(self, config: MoEBertConfig, seen: TokensSeen) -> None:
         super().__init__()
-        width, own = config.hidden_size, config.expert_size - config.shared_size
-        self.count, self.eps, self.activation = (
-            config.experts,
-            config.layer_norm_eps,
-            ACT2FN[config.hidden_act],
-        )
+        width = config.hidden_size
+        own = config.expert_size - config.shared_size
+        self.count = config.experts
+        self.eps = config.layer_norm_eps
+        self.activation = ACT2FN[config.hidden_act]
         # in a list, so that it is not a part of every layer
-        self._seen, self._number = [seen], len(seen.layers)
+        self._seen = [seen]
+        self._number = len(seen.layers)
         seen.layers.append(self)
         self.shared_in: nn.Linear | None = None
         if config.shared_size:
@@ -287,10 +287,9 @@ def ways(
     """Of each layer the tokens of each expert, the way back from there, and how many each has."""
     # a graph looks for the tokens itself: its sizes are open, and it counts none
     if torch.onnx.is_in_onnx_export():
-        rows_LE = [
-            [(expert_N == e).nonzero()[:, 0] for e in range(experts)]
-            for expert_N in expert_LN.unbind()
-        ]
+        rows_LE = []
+        for expert_N in expert_LN.unbind():
+            rows_LE.append([(expert_N == e).nonzero()[:, 0] for e in range(experts)])
         return (
             rows_LE,
             [torch.cat(rows).argsort() for rows in rows_LE],
@@ -316,9 +315,12 @@ class TokensSeen:
 
     def __call__(self, embeddings: nn.Module, args: Any, kwargs: Any) -> None:
         ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
-        self.ids, self.positions = ids, kwargs.get("position_ids")
+        self.ids = ids
+        self.positions = kwargs.get("position_ids")
         if self.layers[0].gate_EW is None:
-            expert_LN = torch.stack([layer.route_V[ids.reshape(-1)] for layer in self.layers])  # type: ignore[index]
+            ids_N = ids.reshape(-1)
+            routes = [layer.route_V[ids_N] for layer in self.layers]  # type: ignore[index]
+            expert_LN = torch.stack(routes)
             self.routes = ways(expert_LN, self.layers[0].count)
 
     def sentence_means(self, x_NW: Tensor) -> tuple[Tensor, Tensor]:
@@ -335,7 +337,8 @@ class TokensSeen:
             places = torch.arange(self.ids.size(0), device=x_NW.device)[:, None] + torch.zeros_like(
                 self.ids
             )
-            owner_N, sums = places.reshape(-1), parts.view(*self.ids.shape, -1).sum(1)
+            owner_N = places.reshape(-1)
+            sums = parts.view(*self.ids.shape, -1).sum(1)
         return sums[:, :-1] / sums[:, -1:], owner_N
 
 
@@ -360,10 +363,8 @@ class PackedExperts(WithExperts, PackedModel):
     config: Any
 
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
-        gated, others = (
-            layers_of(taps, "gates"),
-            frozenset(tap for tap in taps if tap.kind != "gates"),
-        )
+        gated = layers_of(taps, "gates")
+        others = frozenset(tap for tap in taps if tap.kind != "gates")
         # the pass goes as far as the last gate
         out = super().packed_forward(batch, others | hidden(*gated))
         experts: Any = [layer.output for layer in self.base_model.encoder.layer]
@@ -377,7 +378,8 @@ class PackedExperts(WithExperts, PackedModel):
         return Out(batch.layout, read)
 
     def cost(self) -> Cost:
-        own, layers = super().cost(), self.base_model.encoder.layer
+        own = super().cost()
+        layers = self.base_model.encoder.layer
         if self.config.gate != "sentence":
             return own
         return replace(
@@ -389,23 +391,17 @@ class PackedExperts(WithExperts, PackedModel):
         """How the tokens answered so far were routed: shares of each layer's experts, entropy,
         experts never met."""
         layers: Any = self.base_model.encoder.layer
-        shares = [
-            [count / max(1, sum(layer.output.load)) for count in layer.output.load]
-            for layer in layers
-        ]
-        entropies = [
-            -sum(p * math.log(p) for p in own if p > 0) / math.log(max(2, len(own)))
-            for own in shares
-        ]
-        rounded, dead = (
-            [[round(p, 6) for p in own] for own in shares],
-            sum(p == 0 for own in shares for p in own),
-        )
-        return {
-            "load of experts": rounded,
-            "load entropy": [round(e, 6) for e in entropies],
-            "dead experts": dead,
-        }
+        loads = []
+        entropies = []
+        dead = 0
+        for layer in layers:
+            met = max(1, sum(layer.output.load))
+            shares = [count / met for count in layer.output.load]
+            entropy = -sum(share * math.log(share) for share in shares if share > 0)
+            loads.append([round(share, 6) for share in shares])
+            entropies.append(round(entropy / math.log(max(2, len(shares))), 6))
+            dead += shares.count(0)
+        return {"load of experts": loads, "load entropy": entropies, "dead experts": dead}
 
 
 @in_every_family
@@ -485,7 +481,10 @@ class MoEBERT(Method):
                 f"shared_size={shared} should be at least 1 and below expert_size={size}"
             )
         if (needed := shared + self.experts * (size - shared)) > neurons:
-            wanted = f"{self.experts} experts of {size} neurons, {shared} of them shared, need {needed} neurons"
+            wanted = (
+                f"{self.experts} experts of {size} neurons, {shared} of them shared, need "
+                f"{needed} neurons"
+            )
             raise MethodError(f"{wanted}; the teacher has {neurons}: choose a smaller expert_size")
         return size, shared
 
@@ -501,12 +500,18 @@ class MoEBERT(Method):
         )
 
     def notes(self, setup: Setup) -> Sequence[str]:
-        decay = "weight decay is 0.01, unless the row sets another one; table 7 of the paper has 0 for every GLUE task in it except RTE"
+        decay = (
+            "weight decay is 0.01, unless the row sets another one; table 7 of the paper has 0 for "
+            "every GLUE task in it except RTE"
+        )
         if self.importance == "random":
             return (decay,)
         rows = {
             "train": "the training data, where variants of augmented rows count",
-            "validation": "the first development set with its labels, as in the released pipeline (there on all rows): it leaks",
+            "validation": (
+                "the first development set with its labels, as in the released pipeline (there on "
+                "all rows): it leaks"
+            ),
         }
         first = f"the first {self.importance_examples:,} rows of {rows[self.importance_rows]}"
         return (f"neurons were chosen on {first}", decay)
@@ -525,11 +530,10 @@ class MoEBERT(Method):
         block = tuple(
             f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm")
         )
-        plain = {
-            n: w
-            for n, w in weights.items()
-            if ".attention." in n or not any(part in n for part in block)
-        }
+        plain = {}
+        for name, weight in weights.items():
+            if ".attention." in name or not any(part in name for part in block):
+                plain[name] = weight
         load_checked(model, plain, "the teacher", new=("",))
         for number, layer in enumerate(model.base_model.encoder.layer, start=1):
             prefix = f"{model.base_model_prefix}.encoder.layer.{number - 1}."
@@ -586,7 +590,8 @@ class MoEBERT(Method):
 def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor, shared: int) -> None:
     """Deal the teacher's neurons, most important first: the top ones to all, the others one
     expert after another."""
-    own, top = experts.own_in.size(1), ranked[:shared]
+    own = experts.own_in.size(1)
+    top = ranked[:shared]
     copied = top if experts.shared_in is None else top[:0]
     if experts.shared_in is not None:
         experts.shared_in.weight.copy_(ffn["intermediate.dense.weight"][top])

@@ -77,7 +77,10 @@ class Magnitude(Method):
     spans: ClassVar = True
     ablations: ClassVar = {"w/o distillation": ":-soft"}
     search_space: ClassVar = {"share": (0.03, 0.1, 0.15, 0.3)}
-    remark: ClassVar = "magnitude: the zeros are stored and multiplied, so it has the size and the speed of its teacher."
+    remark: ClassVar = (
+        "magnitude: the zeros are stored and multiplied, so it has the size and the speed of its "
+        "teacher."
+    )
     learned: ClassVar = False  # whether scores are learned
 
     share: Annotated[float, Limit(lambda share: 0 < share <= 1, "lie above 0 and be at most 1")] = (
@@ -157,7 +160,10 @@ class Magnitude(Method):
 class Movement(Magnitude):
     name: ClassVar = "movement"
     version: ClassVar = 2  # 1 decayed the scores by the recipe's weight decay
-    remark: ClassVar = "movement: the zeros are stored and multiplied, so it has the size and the speed of its teacher."
+    remark: ClassVar = (
+        "movement: the zeros are stored and multiplied, so it has the size and the speed of its "
+        "teacher."
+    )
     learned: ClassVar = True
 
     # the scores' learning rate in those of the weights: 1e-2 beside 3e-5

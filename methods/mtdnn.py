@@ -45,7 +45,8 @@ class HeadOfEachTask(TaskHead):
 
     def __init__(self, config: PretrainedConfig, tasks: Mapping[str, int], kind: type) -> None:
         super().__init__()
-        self.tasks, heads = tuple(tasks), []
+        self.tasks = tuple(tasks)
+        heads = []
         for labels in tasks.values():
             of_task = copy.deepcopy(config)
             of_task.num_labels = labels
@@ -89,7 +90,8 @@ class MTDNN(Method):
         def of_batch(batch: Batch) -> Tensor:
             """[B, C] the ensemble's answers to these examples."""
             if batch.task not in targets:
-                ensemble, task = EnsembleTargets(self.members), setup.tasks[batch.task]
+                ensemble = EnsembleTargets(self.members)
+                task = setup.tasks[batch.task]
                 tensors = setup.artefacts[
                     artefact_name(ensemble, setup.teacher, task, several=True)
                 ]

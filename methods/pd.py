@@ -66,10 +66,8 @@ class PreTrainedDistillation(OwnShape):
         )
 
     def stages(self, setup: Setup) -> Sequence[Stage]:
-        terms, share = (
-            {"soft": soft(losses.soft_cross_entropy_batchmean)},
-            2 / 3 if self.finetune else 1.0,
-        )
+        terms = {"soft": soft(losses.soft_cross_entropy_batchmean)}
+        share = 2 / 3 if self.finetune else 1.0
         # searched over 3e-4 ... 3e-5, as for plain tuning
         distil = Stage(
             "distil", terms, epoch_fraction=share, paper={"epochs": 4.0, "learning_rate": 1e-4}

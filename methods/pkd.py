@@ -65,7 +65,8 @@ class PKD(Method):
 
     def layer_map(self, teacher: PretrainedConfig) -> dict[int, int]:
         """Student layer -> teacher layer, 1-based, for all but the student's last."""
-        ours, theirs = self.depth(teacher), teacher.num_hidden_layers
+        ours = self.depth(teacher)
+        theirs = teacher.num_hidden_layers
         if self.map == "last":
             return {m: theirs - ours + m for m in range(1, ours)}
         return {m: n for m, n in nearest_layers(ours, theirs).items() if 0 < m < ours}

@@ -37,7 +37,10 @@ class Q8BERT(Method):
     terms: ClassVar = ("hard",)
     needs_teacher: ClassVar = False
     spans: ClassVar = True
-    remark: ClassVar = "q8bert: its file is small; opened, its weights are fp32 again, so memory and time are no less than its teacher's."
+    remark: ClassVar = (
+        "q8bert: its file is small; opened, its weights are fp32 again, so memory and time are no "
+        "less than its teacher's."
+    )
 
     weight_bits: WeightBits = 8
     activation_bits: ActivationBits = 8  # 32: not rounded

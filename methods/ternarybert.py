@@ -80,7 +80,10 @@ class TernaryBERT(Method):
         "w/o Trm, logits": ":prediction=labels:-hidn:-attn",
     }
     search_space: ClassVar = {"clip": (2.5, 5.0, 10.0)}
-    remark: ClassVar = "ternarybert: its file is small; opened, its weights are fp32 again, so memory and time are no less than its teacher's."
+    remark: ClassVar = (
+        "ternarybert: its file is small; opened, its weights are fp32 again, so memory and time "
+        "are no less than its teacher's."
+    )
 
     weight_bits: WeightBits = TERNARY  # 2: -1, 0 and 1 times a scale; above: 2^bits - 1 equal steps
     activation_bits: ActivationBits = 8  # 32: not rounded

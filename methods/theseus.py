@@ -49,7 +49,8 @@ class Replacing(DrawnLayers):
 
     def drawn(self) -> list[nn.Module]:
         """One draw for each module."""
-        own, modules = self.whole.base_model.encoder.layer, cast(Any, self.others)
+        own = self.whole.base_model.encoder.layer
+        modules = cast(Any, self.others)
         replaced = (torch.rand(len(modules)) < self.rate).tolist()
         chosen = (
             [layer] if new else module
@@ -101,7 +102,8 @@ class Theseus(Method):
         return (TeacherWeights(tuned=True),)
 
     def build(self, setup: Setup) -> Student:
-        depth, weights = self.depth(setup.teacher), setup.artefacts["tuned_teacher"]
+        depth = self.depth(setup.teacher)
+        weights = setup.artefacts["tuned_teacher"]
         whole = cut_classifier(setup, setup.teacher.num_hidden_layers, weights)
         successor = cut_classifier(setup, depth, weights)
         layers: Any = whole.base_model.encoder.layer

@@ -110,7 +110,8 @@ class TinyBERT(OwnShape):
             }
         if self.layers > teacher.num_hidden_layers:
             raise MethodError(
-                f"map={self.map} needs a teacher of at least {self.layers} layers; it has {teacher.num_hidden_layers}"
+                f"map={self.map} needs a teacher of at least {self.layers} layers; it has "
+                f"{teacher.num_hidden_layers}"
             )
         above = teacher.num_hidden_layers - self.layers if self.map == "top" else 0
         return {m: m + above for m in range(1, self.layers + 1)}
@@ -157,10 +158,8 @@ class TinyBERT(OwnShape):
         )
         equation_10 = partial(loss, temperature=self.temperature)
         prediction = {"pred": hard() if self.prediction == "labels" else soft(equation_10)}
-        dropout, slow = (
-            self.teacher_dropout,
-            {"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"},
-        )
+        dropout = self.teacher_dropout
+        slow = {"epochs": 20.0, "learning_rate": 5e-5, "schedule": "constant"}
         first = Stage(
             "intermediate",
             intermediate,

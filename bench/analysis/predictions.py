@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from bench.errors import InputError
 from bench.files import folder_in_place_of
-from bench.record.answers import INDEX, LABEL, PREDICTION
 from bench.record.cell import is_one_model
 from bench.record.differences import left_out_lines, newest
 from bench.record.known_tasks import recorded_tasks
 from bench.record.named_rows import row_named
+from bench.record.raw_predictions import INDEX, LABEL, PREDICTION
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names

@@ -26,7 +26,7 @@ from bench.data.table import Table, table_of
 from bench.data.table_files import Split
 from bench.data.tasks import EvaluationSet, Task
 from bench.errors import InputError, one_line
-from bench.record.answers import INDEX, LABEL, PREDICTION
+from bench.record.raw_predictions import INDEX, LABEL, PREDICTION
 from bench.typed_files import TypedFile, checked
 from bench.user_files import toml_of
 

@@ -13,9 +13,9 @@ from transformers import AutoModelForSequenceClassification
 
 from bench.data.encoding import Encoded
 from bench.errors import CellError
-from bench.make.export import folder_for
 from bench.make.failure import SUSPECT, failure_of
 from bench.make.record import answered, faults_in, now
+from bench.make.saved_student import folder_for
 from bench.make.task_data import TaskData
 from bench.make.teacher import as_question_answering
 from bench.make.work import StepResult, Work

@@ -26,7 +26,7 @@ from bench.data.predictions import (
 from bench.data.table_files import Split
 from bench.data.tasks import BALANCED, Task
 from bench.errors import InputError
-from bench.record.answers import INDEX, LABEL, PREDICTION
+from bench.record.raw_predictions import INDEX, LABEL, PREDICTION
 from bench.stats.metrics import metric_of
 
 NAME = "linear (TF-IDF)"

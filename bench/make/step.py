@@ -17,10 +17,10 @@ from bench.data.predictions import Predictions
 from bench.errors import InputError
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
-from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.int8 import add_in_8_bits
 from bench.make.record import failed, now, of_predictions, scored
+from bench.make.saved_student import save_where_asked
 from bench.make.students import students
 from bench.make.task_data import TaskData
 from bench.make.teacher import base_model

@@ -11,17 +11,17 @@ from torch import nn
 
 from bench.interrupts import end_if_interrupted
 from bench.make.artefact import artefact
-from bench.make.export import save_where_asked
 from bench.make.failure import failure_of
 from bench.make.int8 import add_in_8_bits, score_kept
 from bench.make.record import failed, now, scored
+from bench.make.saved_student import save_where_asked
 from bench.make.task_data import TaskData
 from bench.make.work import StepResult, Work, known
 from bench.plan.outputs import is_readable
 from bench.plan.plan import Planned, Step
+from bench.plan.planned_tasks import setup_of
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import MethodRow
-from bench.plan.tasks import setup_of
 from bench.record.cell import Selection, train_key
 from bench.record.code import digest_of, student_modules
 from bench.record.recipe import Recipe

@@ -1,6 +1,7 @@
 """Build the optimiser of a recipe, and the schedule of its learning rate.
 
-Which optimisers a recipe can name: :mod:`bench.record.optimizers`.
+Torch is imported only where one is built. Which optimisers a recipe can name:
+:mod:`bench.record.optimizers`.
 
 The loop does what all of them share: it clips the gradient's norm, and sets the learning rate of
 each group before each step (the recipe's rate x its schedule x the stage's ``lr_scale`` x the
@@ -39,6 +40,8 @@ def refusal(recipe: Recipe) -> str:
     kind = OPTIMIZERS.get(recipe.optimizer)
     if kind is None:
         return f"there is no optimizer {recipe.optimizer}; choose one of {', '.join(OPTIMIZERS)}"
+
+    # a number that its class does not read would be in the key, and move nothing
     if recipe.eps is not None and kind.eps is None:
         readers = ", ".join(name for name, other in OPTIMIZERS.items() if other.eps is not None)
         return (

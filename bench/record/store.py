@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from bench.errors import LISTED, InputError, nearest
 from bench.files import entries_of, lock_of, read_at_most, sha256_of, slug, write_atomically
-from bench.record import answers
+from bench.record import raw_predictions
 from bench.record.cell import Cell, record_key, train_key
 from bench.record.free_parts import not_finite
 from bench.record.schema import Record, load
@@ -72,7 +72,7 @@ class Store:
         self.notes: list[Note] = []
         self._read: dict[Path, tuple[Stamp, Record | None]] = {}
         """file -> by what it is known to be unchanged, and its record"""
-        self._answers = answers.Kept(KEPT_IN_MEMORY)
+        self._answers = raw_predictions.Kept(KEPT_IN_MEMORY)
         self._not_current: dict[Path, tuple[Attempt, Path]] = {}
         """folder of a cell -> an attempt that was written although the file ``current`` could not
         be"""
@@ -183,7 +183,7 @@ class Store:
                 wrong = _changed(file, data) or self._wrong(record, file)
             except OSError as error:
                 wrong = f"it cannot be read: {error.strerror}"
-            except (InputError, answers.Unreadable) as error:
+            except (InputError, raw_predictions.Unreadable) as error:
                 wrong = str(error)
             if wrong:
                 self.note(Note(SET_ASIDE, file, wrong))
@@ -209,8 +209,8 @@ class Store:
         kept = file.with_suffix(".npz")
         if record.status == "ok" and os.path.lexists(kept):
             sets = (*record.scores, *record.predicted)
-            arrays = answers.read(kept, sets, record.answers)
-            wrong = answers.fault(record, arrays)
+            arrays = raw_predictions.read(kept, sets, record.answers)
+            wrong = raw_predictions.fault(record, arrays)
             if not wrong:
                 self._answers.keep(kept, record.answers, arrays)
             return wrong
@@ -306,8 +306,8 @@ class Store:
         """
         try:
             sets = (*record.scores, *record.predicted)
-            return answers.read(file.with_suffix(".npz"), sets, record.answers)
-        except answers.Unreadable as error:
+            return raw_predictions.read(file.with_suffix(".npz"), sets, record.answers)
+        except raw_predictions.Unreadable as error:
             raise InputError(f"{file}: {error}; run it again with --rerun") from None
 
     def find_by_key(self, key: str, trained: bool = False) -> Record:
@@ -381,7 +381,7 @@ class Store:
             if file is None or written != attempt:
                 file = folder / f"attempt-{1 + _last_number(folder)}.json"
                 if arrays:
-                    data, sha256 = answers.pack(arrays)
+                    data, sha256 = raw_predictions.pack(arrays)
                     record = record.model_copy(update={"answers": sha256})
                     write_atomically(file.with_suffix(".npz"), data)
                 write_atomically(file, (record.model_dump_json(indent=1) + "\n").encode())
@@ -412,7 +412,7 @@ def _unreadable(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
         return str(error)
     if record.status != "ok" or not arrays:
         return ""
-    return answers.fault(record, arrays)
+    return raw_predictions.fault(record, arrays)
 
 
 def _point(file: Path) -> None:

@@ -18,7 +18,7 @@ from bench.cache import cache_root
 from bench.errors import InputError
 from bench.folders import ANOTHER_CACHE, CACHE_VARIABLE, users_cache
 from bench.interrupts import interrupts_noticed
-from bench.make.export import folder_for
+from bench.make.saved_student import folder_for
 from bench.make.work import FailedCell
 from bench.measure.busy import training_here
 from bench.plan.plan import Plan, Planned

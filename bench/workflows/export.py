@@ -22,7 +22,7 @@ from bench.data.checkpoints import Checkpoint, opener, tokenizer_of
 from bench.data.tasks import Task
 from bench.errors import InputError, one_line
 from bench.files import TEMPORARY, folder_in_place_of
-from bench.make.export import (
+from bench.make.saved_student import (
     SCORE_AGAIN,
     export_student,
     lines_for_both,

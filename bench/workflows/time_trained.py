@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bench.data.checkpoints import opener, tokenizer_of
 from bench.data.encoding import encode
-from bench.make.export import folder_for
 from bench.make.record import now
+from bench.make.saved_student import folder_for
 from bench.measure.backends import INT8, ONNX
 from bench.measure.busy import OtherWork, busy_facts
 from bench.measure.capacity import usable_cores

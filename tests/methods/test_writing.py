@@ -19,7 +19,7 @@ from bench.data.own_tasks import expand
 from bench.data.sources import source_for
 from bench.errors import InputError
 from bench.plan.artefacts import names_in_file
-from bench.record.answers import fault
+from bench.record.raw_predictions import fault
 from bench.record.store import Store
 from bench.stats.form import TEXT_COUNTS
 from bench.stats.metrics import METRICS

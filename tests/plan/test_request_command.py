@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+import factories
 import pytest
 import typer
 
 from bench.cli import app
 from bench.cli.options import REQUEST, request_from_options
-from bench.request import Request
+from bench.record.cell import TEACHER
+from bench.record.store import Store
+from bench.request import RECORDED, Request, _option
+from bench.request.recorded import PretrainingText, Recorded
+
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 
 PLAIN = Request()
 REQUESTS = {
@@ -83,3 +89,39 @@ def test_every_option_is_typed_where_its_value_differs(field):
     if value == getattr(PLAIN, field):
         pytest.skip("it names a module that is loaded")
     assert replace(PLAIN, **{field: value}).command() != PLAIN.command()
+
+
+def test_what_a_record_states_reads_as_the_command_that_asks_for_it(monkeypatch):
+    """One committed record of every third row: by those options that differ, and by all."""
+    monkeypatch.delenv("CI", raising=False)
+    rows = {record.row: record for record in Store(REFERENCE).records()}
+    assert len(rows) > 40
+    del rows[TEACHER]  # it is asked for without a row
+    for record in list(rows.values())[::3]:
+        told = Recorded(record.cell, record.point, text=PretrainingText(("a.txt",), 300))
+        stated = Request.of(told)
+        assert stated.seeds == (record.cell.seed,)
+        assert read(stated.command()) == stated
+        whole = ["python", "-m", "bench", "run", *stated.typed(RECORDED)]
+        assert read(whole) == replace(stated, jobs=0), "records do not say how many jobs there were"
+
+
+def test_an_option_is_one_field():
+    """Its words, its default and what a record states of it stand together, and nowhere else."""
+
+    @dataclass(frozen=True)
+    class Longer(Request):
+        attention: str = _option("packed", "How it attends.", recorded=of_attention)
+
+    cell = factories.record("kd").cell
+    other = cell.model_copy(
+        update={"numeric": cell.numeric.model_copy(update={"attention": "eager"})}
+    )
+    assert Longer.of(Recorded(cell)).attention == "packed"
+    assert "--attention" not in Longer.of(Recorded(cell)).command()
+    assert Longer.of(Recorded(other)).command()[-2:] == ["--attention", "eager"]
+
+
+def of_attention(told: Recorded) -> str:
+    """What a record states of the option above."""
+    return told.cell.numeric.attention

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.lib import format as numpy_format
 
-from bench.record import answers
+from bench.record import raw_predictions
 from bench.record.set_aside import ADOPTED, SET_ASIDE, WITHOUT_ANSWERS
 from bench.record.speed_sessions import FOLDER, speed_records
 from bench.record.store import Store
@@ -184,11 +184,11 @@ def test_new_records_have_the_sum_of_their_answers_and_it_is_checked(store):
 )
 def test_answers_are_read_as_they_were_packed(array, is_turned):
     array = np.asfortranarray(array) if is_turned else array
-    data, sha256 = answers.pack({"logits.a": array, "labels.a": array[..., None]})
+    data, sha256 = raw_predictions.pack({"logits.a": array, "labels.a": array[..., None]})
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.npz"
         file.write_bytes(data)
-        read = answers.read(file, ["a"], sha256)
+        read = raw_predictions.read(file, ["a"], sha256)
     assert sorted(read) == ["labels.a", "logits.a"]
     for name, before in (("logits.a", array), ("labels.a", array[..., None])):
         after = read[name]
@@ -200,16 +200,16 @@ def test_answers_are_read_as_they_were_packed(array, is_turned):
 def test_objects_and_torn_arrays_are_no_answers(tmp_path):
     objects = {"logits.a": np.array([{}], dtype=object)}
     np.savez(tmp_path / "objects.npz", **objects)
-    whole = answers.pack({"logits.a": np.arange(9)})[0]
+    whole = raw_predictions.pack({"logits.a": np.arange(9)})[0]
     (tmp_path / "torn.npz").write_bytes(whole[:-40])
     (tmp_path / "text.npz").write_bytes(b"a,b\n")
     for name in ("objects", "torn", "text"):
-        with pytest.raises(answers.Unreadable, match="no arrays"):
-            answers.read(tmp_path / f"{name}.npz", ["a"])
+        with pytest.raises(raw_predictions.Unreadable, match="no arrays"):
+            raw_predictions.read(tmp_path / f"{name}.npz", ["a"])
 
 
 def test_answers_are_kept_while_there_is_room():
-    kept = answers.Kept(100)
+    kept = raw_predictions.Kept(100)
     labels = np.arange(5)
     for number in range(4):
         logits = np.arange(3.0) + number
@@ -414,9 +414,9 @@ def test_nearly_equal_answers_keep_the_score_that_was_computed_of_them():
         "labels.validation": labels,
         "examples.validation": np.arange(40),
     }
-    assert not answers.fault(record, arrays)
+    assert not raw_predictions.fault(record, arrays)
     labels[0] += 1
-    assert answers.fault(record, arrays)
+    assert raw_predictions.fault(record, arrays)
 
 
 # --- what would be waited for, or fill the memory
@@ -484,7 +484,7 @@ def test_an_array_that_says_it_is_large_is_not_read(store, shape):
 def test_an_array_that_no_reader_would_take_is_not_written(store, monkeypatch):
     record = store.find_by_key(VICTIM[3:])
     arrays = store.predictions(record)
-    monkeypatch.setattr(answers, "LARGEST_ARRAY", 1000)
+    monkeypatch.setattr(raw_predictions, "LARGEST_ARRAY", 1000)
     with pytest.raises(ValueError, match="an array of answers has at most"):
         store.write(record, arrays)
     assert not list(victim(store).glob("attempt-2*"))

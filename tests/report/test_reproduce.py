@@ -16,7 +16,7 @@ import tiny
 import torch
 from conftest import SHARED
 
-from bench.make.export import scoring_again
+from bench.make.saved_student import scoring_again
 from bench.record.cell import TEACHER, record_key
 from bench.record.code import other_version
 from bench.record.schema import Record

@@ -497,7 +497,7 @@ def test_results_on_the_hubs_glue_are_entries_of_its_leaderboard(trained, tmp_pa
     from yaml import safe_load
 
     from bench.data.tasks import GLUE
-    from bench.make.export import export_student
+    from bench.make.saved_student import export_student
 
     _, record, saved = trained
     data = record.cell.data.model_copy(update={"slug": "glue-hub"})

@@ -24,7 +24,7 @@ from transformers import (
 from bench.data.checkpoints import put_in_order
 from bench.errors import CELLS_FAILED, OK, InputError
 from bench.files import MODE
-from bench.make import export
+from bench.make import saved_student
 from bench.record.store import Store
 
 SMALL = f"{tiny.SHAPE}:start=random"
@@ -133,7 +133,7 @@ def test_a_student_that_cannot_be_kept_does_not_lose_its_record(
     def full(*args):
         raise error
 
-    monkeypatch.setattr(export, "card", full)
+    monkeypatch.setattr(saved_student, "card", full)
     done = bench(
         "run",
         "--methods",
