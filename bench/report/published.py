@@ -183,10 +183,13 @@ def beside_ours(study: Study, printed: Mapping[str, PrintedRow]) -> Table | None
     if study.facts.source == SAMPLE:
         return None
     lines: list[Line] = []
+    comparable = 0
     for column in study.columns:
         for label in study.systems:
             if label in printed:
-                lines += _pairs(study, label, column, printed[label])
+                for line, is_comparable in _pairs(study, label, column, printed[label]):
+                    lines.append(line)
+                    comparable += is_comparable
     if not lines:
         return None
     columns = [
@@ -197,7 +200,6 @@ def beside_ours(study: Study, printed: Mapping[str, PrintedRow]) -> Table | None
         Column("where", words=True),
         Column("comparable", words=True),
     ]
-    comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
         f"{comparable} of {len(lines)} pairs are comparable. The experiment's file names the "
         "printed row that each of its rows is, and how its own is another system."
@@ -205,8 +207,11 @@ def beside_ours(study: Study, printed: Mapping[str, PrintedRow]) -> Table | None
     return Table("Printed numbers and ours", columns, lines, (note,))
 
 
-def _pairs(study: Study, label: str, main: ScoreColumn, printed: PrintedRow) -> Iterator[Line]:
-    """A line for each printed cell of a row that is of this column's examples."""
+def _pairs(
+    study: Study, label: str, main: ScoreColumn, printed: PrintedRow
+) -> Iterator[tuple[Line, bool]]:
+    """A line for each printed cell of a row that is of this column's examples, and whether the two
+    numbers are comparable."""
     for cell in printed.cells:
         # ours by the paper's metric, where that was measured
         by_theirs = replace(main, metric=cell.metric)
@@ -229,7 +234,7 @@ def _pairs(study: Study, label: str, main: ScoreColumn, printed: PrintedRow) -> 
             TableCell(where),
             TableCell("no: " + "; ".join(reasons) if reasons else YES),
         )
-        yield Line(column.title, cells, row=label)
+        yield Line(column.title, cells, row=label), not reasons
 
 
 def _reasons(study: Study, label: str, column: ScoreColumn, printed: Published) -> list[str]:
