@@ -103,7 +103,9 @@ def groups(records: Iterable[Record]) -> list[Group]:
 
 def _not_held_by_another(members: Mapping[Key, Sequence[Record]]) -> list[Key]:
     """The tables that no other one holds completely, in the order of their keys."""
-    keys = {key: {record.key for record in own} for key, own in members.items()}
+    keys: dict[Key, set[str]] = {}
+    for key, records in members.items():
+        keys[key] = {record.key for record in records}
     kept = []
     for key in sorted(members, key=str):
         if not any(keys[key] < other for other in keys.values()):
