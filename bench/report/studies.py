@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from bench.files import slug
 from bench.record.cell import TEACHER, Cell
-from bench.record.differences import newest
+from bench.record.cell_differences import newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
