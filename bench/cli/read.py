@@ -588,5 +588,5 @@ def why(
     results = asked.pop("results")
     request = request_from_options(**asked, rerun_stale=rerun_stale, retry_failed=retry_failed)
     answer = workflow.why(key, results, request, typed)
-    is_found = not answer["again"] and answer["code"] != STALE
-    return workflow.describe(answer), answer, OK if is_found else CHECK_FAILED
+    is_found = not answer.again and answer.code != STALE
+    return workflow.describe(answer), answer.to_dict(), OK if is_found else CHECK_FAILED

@@ -19,9 +19,9 @@ from bench.make.task_data import TaskData
 from bench.make.work import StepResult, Work, known
 from bench.plan.outputs import is_readable
 from bench.plan.plan import Planned, Step
+from bench.plan.planned_tasks import setup_of
 from bench.plan.scheduled_stages import schedule_stages
 from bench.plan.spelling import MethodRow
-from bench.plan.tasks import setup_of
 from bench.record.cell import Selection, train_key
 from bench.record.code import digest_of, student_modules
 from bench.record.recipe import Recipe

@@ -40,6 +40,8 @@ def refusal(recipe: Recipe) -> str:
     kind = OPTIMIZERS.get(recipe.optimizer)
     if kind is None:
         return f"there is no optimizer {recipe.optimizer}; choose one of {', '.join(OPTIMIZERS)}"
+
+    # a number that its class does not read would be in the key, and move nothing
     if recipe.eps is not None and kind.eps is None:
         readers = ", ".join(name for name, other in OPTIMIZERS.items() if other.eps is not None)
         return (

@@ -37,11 +37,11 @@ from bench.plan.plan import (
     TaskPlan,
     with_parts,
 )
+from bench.plan.planned_tasks import TasksOfSeeds, augment, plan_tasks, with_encoder
 from bench.plan.spelling import MethodRow, TypedRows, drop_unusable, parse_rows
 from bench.plan.steps import steps_of
 from bench.plan.stored_cells import StoredCells, rescoring_notes, set_aside_notes
 from bench.plan.student_cells import check_row, student_cells
-from bench.plan.tasks import TasksOfSeeds, augment, plan_tasks, with_encoder
 from bench.plan.training_texts import training_texts
 from bench.record.cell import PLUS_INT8, TEACHER, NumericIdentity, Varied
 from bench.record.code import STALE, made_by, state_of

@@ -26,10 +26,10 @@ from bench.plan.plan import (
     Step,
     TaskPlan,
 )
+from bench.plan.planned_tasks import setup_of
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
 from bench.plan.steps import steps_of
-from bench.plan.tasks import setup_of
 from bench.plan.training_texts import TrainingTexts
 from bench.record.cell import PREDICTIONS
 from bench.record.recipe import PAPER, Recipe

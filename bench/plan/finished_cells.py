@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bench.data.checkpoints import Checkpoint, hash_of_tokenizer
 from bench.errors import InputError
 from bench.plan.plan import TaskPlan
-from bench.plan.tasks import mean_tokens
+from bench.plan.planned_tasks import mean_tokens
 from bench.record.cell import CHECKPOINT, PREDICTIONS, Cell
 from bench.record.keys import digest
 from bench.request import Request

@@ -12,7 +12,7 @@ from bench.data.own_tasks import files_line
 from bench.errors import InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.plan import Planned, TaskPlan
-from bench.plan.tasks import share_cut
+from bench.plan.planned_tasks import share_cut
 from bench.request.choices import SAMPLE
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 from bench.cache import Slot
 from bench.errors import InputError
 from bench.plan.plan import OutputsPlan, Planned, TaskPlan
+from bench.plan.planned_tasks import setup_of
 from bench.plan.scheduled_stages import kept_terms
 from bench.plan.spelling import MethodRow
-from bench.plan.tasks import setup_of
 from bench.record.keys import SCHEMA, digest
 from bench.request import Request
 from bench.request.choices import OUTPUT_FORMATS

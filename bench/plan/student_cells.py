@@ -11,9 +11,9 @@ from bench.errors import CellError, InputError
 from bench.plan.artefacts import ArtefactPlanner
 from bench.plan.outputs import row_taps
 from bench.plan.plan import ArtefactPlan, TaskPlan
+from bench.plan.planned_tasks import TasksOfSeeds, setup_of
 from bench.plan.scheduled_stages import kept_terms, schedule_stages
 from bench.plan.spelling import MethodRow
-from bench.plan.tasks import TasksOfSeeds, setup_of
 from bench.record.cell import Cell, Partner, Selection, Varied, split_row
 from bench.record.keys import digest
 from bench.record.recipe import PAPER, WIDE, Recipe, optimizers_of_stages

@@ -92,7 +92,10 @@ class Share:
 
 
 def recorded_teachers(data: Resampled, records: Sequence[Record]) -> list[Teacher]:
-    """The scores of teachers that have records with stored predictions: one where all are the same."""
+    """The scores of teachers that have records with stored predictions.
+
+    Where all are the same teacher it is there once.
+    """
     scores = _scores(records, data.column)
     resampled = [data.scores_R[record.key] for record in records]
     pairs = zip(scores, resampled, strict=True)

@@ -94,13 +94,20 @@ def groups(records: Iterable[Record]) -> list[Group]:
     # whole
     members = {key: _on_learned_tasks(own) for key, own in members.items()}
 
-    # without the tables that another one holds
+    kept = []
+    for key in _not_held_by_another(members):
+        shown, left_out = newest(members[key])
+        kept.append(Group(cells[key], key, shown, left_out))
+    return kept
+
+
+def _not_held_by_another(members: Mapping[Key, Sequence[Record]]) -> list[Key]:
+    """The tables that no other one holds completely, in the order of their keys."""
     keys = {key: {record.key for record in own} for key, own in members.items()}
     kept = []
     for key in sorted(members, key=str):
         if not any(keys[key] < other for other in keys.values()):
-            shown, left_out = newest(members[key])
-            kept.append(Group(cells[key], key, shown, left_out))
+            kept.append(key)
     return kept
 
 

@@ -53,6 +53,7 @@ from bench.request.text import (
     parse_seeds,
     parse_slurm,
     parse_vary,
+    read_vary,
 )
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class Request:
         "seed), start (what students begin with is pre-trained for each seed), or both. Without "
         "it one of each serves all seeds, and intervals leave out that others may differ.",
         typed=(str, ""),
-        callback=parse_vary,
+        callback=read_vary,
         metavar="teacher,start",
         show_default=False,
         recorded=recorded.vary,

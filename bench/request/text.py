@@ -52,6 +52,12 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         raise InputError(f"--seeds {text}: give whole numbers, like 0,1,2") from None
 
 
+def read_vary(text: str | None) -> tuple[str, ...] | None:
+    """The value of ``--vary`` as the command line has it; None where a record states it, and nobody
+    typed it."""
+    return None if text is None else parse_vary(text)
+
+
 def parse_vary(text: str) -> tuple[str, ...]:
     """``"teacher,start"`` -> what is drawn anew with each seed, in one order.
 

@@ -54,7 +54,8 @@ def power(gap: float, examples: int, disagreement: float = DISAGREEMENT) -> floa
     """
     from scipy.stats import norm
 
-    # under no difference, and under this one, the share of discordant examples is the same
+    # the variance of one example: the disagreement where there is no difference, less the squared
+    # gap where there is this one
     critical = norm.ppf(1 - LEVEL / 2) * math.sqrt(disagreement)
     spread = math.sqrt(max(disagreement - gap * gap, 1e-12))
     return float(norm.cdf((math.sqrt(examples) * abs(gap) - critical) / spread))

@@ -4,8 +4,8 @@ identities differ. Trains nothing."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,81 @@ SHORT = 12
 """Digits of a hash that a reader is shown."""
 
 
-def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) -> dict[str, Any]:
+@dataclass(frozen=True)
+class CodePart:
+    """One code behind a record, and today's."""
+
+    name: str
+    state: str
+    """current, stale or unknown"""
+    record: str
+    """the digest in the record; "" where it names none"""
+    today: str
+    """the digest of the same files now; "" where there is none"""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A field in which a record's cell and the planned one differ."""
+
+    field: str
+    record: Any
+    plan: Any
+    inputs: Sequence[str] = ()
+    """of what is prepared, where its identity differs, a line each"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The difference for programs."""
+        body = {"field": self.field, "record": self.record, "plan": self.plan}
+        return body | {"inputs": list(self.inputs)} if self.inputs else body
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a run would find a record, or train its cell again."""
+
+    record: Record
+    code_parts: Sequence[CodePart]
+    """every code behind the record"""
+    verdict: str
+    """what a run does, and why"""
+    not_compared: Sequence[str]
+    """what of the two cells cannot be compared, a line each"""
+    again: bool = True
+    """whether a run makes the cell"""
+    planned_key: str = ""
+    """the key of the planned cell's record; "" where no plan has the row"""
+    differences: Sequence[Difference] = ()
+
+    @property
+    def code(self) -> str:
+        """The state of the record's code: current, stale or unknown."""
+        return state_of_record(self.record)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation for programs."""
+        body: dict[str, Any] = {
+            "key": self.record.key,
+            "row": self.record.row,
+            "tasks": self.record.cell.tasks,
+            "data": self.record.cell.data.slug,
+            "seed": self.record.cell.seed,
+            "status": self.record.status,
+            "code": self.code,
+            "version": other_version(self.record),
+            "commit": self.record.code.get("commit"),
+            "code_parts": [asdict(part) for part in self.code_parts],
+            "again": self.again,
+            "differences": [difference.to_dict() for difference in self.differences],
+            "not_compared": list(self.not_compared),
+            "verdict": self.verdict,
+        }
+        if self.planned_key:
+            body["planned_key"] = self.planned_key
+        return body
+
+
+def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) -> Explanation:
     """Judge a record's code, and compare its cell with the one that a run of these options plans in
     its place.
 
@@ -40,59 +114,35 @@ def why(key: str, results: Path, request: Request, typed: Collection[str] = ()) 
         typed: names of the fields of ``request`` that somebody typed, of those that a record
             answers too.
 
-    Returns:
-        The record's ``key``, ``row``, ``tasks``, ``data``, ``seed`` and ``status``; its ``code``
-        (current, stale or unknown), another ``version`` of its method, and each of its
-        ``code_parts``; the ``verdict`` on what a run does, and whether it makes the cell ``again``;
-        ``differences``: each field with its values, and of what is prepared the fields of its own
-        identity that differ; and what was ``not_compared``.
-
     Raises:
         InputError: no such record, or options of which no plan can be made.
     """
+    # the record and its code
     store = Store(results)
     record = store.find_by_key(key)
-    answer: dict[str, Any] = {
-        "key": record.key,
-        "row": record.row,
-        "tasks": record.cell.tasks,
-        "data": record.cell.data.slug,
-        "seed": record.cell.seed,
-        "status": record.status,
-        "code": state_of_record(record),
-        "version": other_version(record),
-        "commit": record.code.get("commit"),
-        "code_parts": list(code_parts(record)),
-        "again": True,
-        "differences": [],
-        "not_compared": [],
-    }
+    parts = list(code_parts(record))
     impossible = _no_row_today(record, typed)
     if impossible:
-        return answer | {"verdict": impossible, "not_compared": ["every field of the key"]}
+        return Explanation(record, parts, impossible, ["every field of the key"])
+
+    # the cell that a run has in its place
     if record.cell.method == TEACHER and "methods" in typed:
         raise InputError("--methods does not go with a teacher's record: it has no row")
-    asked = replace(request_from_record(record, request, typed), results=results)
-    if "augment_times" in typed and not asked.augment:
+    of_record = replace(request_from_record(record, request, typed), results=results)
+    if "augment_times" in typed and not of_record.augment:
         raise InputError("--augment-times goes with --augment masked or --augment rules")
-    plan = build(asked)
+    plan = build(of_record)
     planned, cell, not_compared = _in_its_place(record, plan, typed)
+
+    # field by field
     slots = _slots_of(plan)
     differing = []
     for part in differences(record.cell, cell, record.point):
-        difference = {"field": part["field"], "record": part["first"], "plan": part["second"]}
         inputs = _inputs(part["first"], slots.get(str(part["second"])), store)
-        if inputs:
-            difference["inputs"] = inputs
-        differing.append(difference)
+        differing.append(Difference(part["field"], part["first"], part["second"], inputs))
     verdict, again = _verdict(record, cell, planned, bool(differing))
-    return answer | {
-        "verdict": verdict,
-        "again": again,
-        "planned_key": record_key(cell, record.point),
-        "differences": differing,
-        "not_compared": not_compared,
-    }
+    planned_key = record_key(cell, record.point)
+    return Explanation(record, parts, verdict, not_compared, again, planned_key, differing)
 
 
 def _slots_of(plan: Plan) -> dict[str, Slot]:
@@ -108,36 +158,35 @@ def _slots_of(plan: Plan) -> dict[str, Slot]:
     return slots
 
 
-def describe(answer: Mapping[str, Any]) -> str:
-    """An answer of :func:`why` in several lines for a terminal."""
-    task = shown_task("+".join(answer["tasks"]), answer["data"])
-    key = answer["key"][:SHORT]
-    lines = [
-        f"record {key}: {answer['row']} on {task}, seed {answer['seed']}, {answer['status']}",
-        f"code: {answer['code']}",
-    ]
+def describe(answer: Explanation) -> str:
+    """An explanation in several lines for a terminal."""
+    record = answer.record
+    task = shown_task("+".join(record.cell.tasks), record.cell.data.slug)
+    of_cell = f"{record.row} on {task}, seed {record.cell.seed}, {record.status}"
+    lines = [f"record {record.key[:SHORT]}: {of_cell}", f"code: {answer.code}"]
 
     # the code, part by part
-    if answer["version"]:
-        lines.append(f"  another version of the method: {answer['version']}")
-    for part in answer["code_parts"]:
+    version = other_version(record)
+    if version:
+        lines.append(f"  another version of the method: {version}")
+    for part in answer.code_parts:
         digests = "the record names no digest"
-        if part["record"]:
-            today = part["today"][:SHORT] or "none"
-            digests = f"digest {part['record'][:SHORT]} in the record, today's is {today}"
-        lines.append(f"  {part['name']}: {part['state']}: {digests}")
-    if answer["code"] == STALE and answer["commit"]:
-        commit = answer["commit"][:SHORT]
+        if part.record:
+            today = part.today[:SHORT] or "none"
+            digests = f"digest {part.record[:SHORT]} in the record, today's is {today}"
+        lines.append(f"  {part.name}: {part.state}: {digests}")
+    commit = (record.code.get("commit") or "")[:SHORT]
+    if answer.code == STALE and commit:
         lines.append(f"  made at commit {commit}: `git diff {commit} -- bench methods`")
 
     # what a run would do, and why
-    lines.append(f"plan: {answer['verdict']}")
-    for part in answer["differences"]:
-        recorded = shown(part["record"])
-        planned = shown(part["plan"])
-        lines.append(f"  {part['field']}: {recorded} in the record, {planned} in the plan")
-        lines += [f"    {line}" for line in part.get("inputs", ())]
-    lines += [f"  not compared: {line}" for line in answer["not_compared"]]
+    lines.append(f"plan: {answer.verdict}")
+    for one in answer.differences:
+        recorded = shown(one.record)
+        planned = shown(one.plan)
+        lines.append(f"  {one.field}: {recorded} in the record, {planned} in the plan")
+        lines += [f"    {line}" for line in one.inputs]
+    lines += [f"  not compared: {line}" for line in answer.not_compared]
     return "\n".join(lines)
 
 
@@ -152,27 +201,19 @@ def shown(value: Any) -> str:
     return "none" if value is None or value == "" else str(value)
 
 
-def code_parts(record: Record) -> Iterator[dict[str, str]]:
+def code_parts(record: Record) -> Iterator[CodePart]:
     """Every code behind a record: of its training, of what was prepared for it, and of what that
-    was made from.
-
-    ``record`` is the digest in the record, ``today`` that of the same files now; "" where there is
-    none.
-    """
+    was made from."""
     for name, code in codes_of(record).items():
         yield from _parts_of_code(name.replace("_", " "), code)
 
 
-def _parts_of_code(name: str, code: Mapping[str, Any] | None) -> Iterator[dict[str, str]]:
+def _parts_of_code(name: str, code: Mapping[str, Any] | None) -> Iterator[CodePart]:
     """One code, without its parts, and then each of these."""
     code = code or {}
     recorded = code.get("digest", "")
-    yield {
-        "name": name,
-        "state": state_of({**code, "parts": {}}),
-        "record": recorded,
-        "today": digest_of(tuple(code["of"])) if recorded else "",
-    }
+    today = digest_of(tuple(code["of"])) if recorded else ""
+    yield CodePart(name, state_of({**code, "parts": {}}), recorded, today)
     parts = code.get("parts") or {}
     for inner, part in parts.items():
         yield from _parts_of_code(f"{name} / {inner.replace('_', ' ')}", part)

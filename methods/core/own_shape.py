@@ -25,7 +25,8 @@ from methods.core.settings import Count, added_setting
 
 @dataclass(frozen=True, kw_only=True)
 class OwnShape(Method):
-    """Settings shared by students with a shape of their own (default: TinyBERT's 4 x 312, table 1)."""
+    """Settings that students with a shape of their own share; the default is TinyBERT's 4 x 312,
+    of its table 1."""
 
     tiny_settings: ClassVar = {"layers": 2, "hidden": 12, "heads": 4, "ffn": 24}
 
@@ -106,9 +107,9 @@ class OwnShape(Method):
     def start_projection(self, setup: Setup) -> nn.Linear:
         """The projection of the student's states to the teacher's width.
 
-        It is the one learned with the general start, as TinyBERT keeps it. It is new where that start
-        was made below a teacher of another width. A student made of the teacher's layers begins with
-        the identity, because its states are the teacher's.
+        It is the one learned with the general start, as TinyBERT keeps it. It is new where that
+        start was made below a teacher of another width. A student made of the teacher's layers
+        begins with the identity, because its states are the teacher's.
         """
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
         if self.start == "layers":

@@ -6,7 +6,7 @@ Records are written for cells that were planned, so a plan of the same options f
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from bench.record.differences import differences, identity
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.request import Request
-from bench.workflows.why import describe, why
+from bench.workflows.why import Explanation, describe, why
 
 ROW = f"kd:{tiny.SHAPE}"
 CORPUS = "the cat runs in the house .\na bird sings on the old tree .\n" * 30
@@ -65,7 +65,7 @@ def cell_of(plan: Plan, method: str = "kd") -> Cell:
     return next(planned.cell for planned in plan.cells if planned.cell.method == method)
 
 
-def ask(record: Record, asked: Request, **typed: Any) -> dict[str, Any]:
+def ask(record: Record, asked: Request, **typed: Any) -> Explanation:
     """The question with data, teacher and text as in ``asked``, and with what is typed besides."""
     plain = Request(
         **{
@@ -76,13 +76,13 @@ def ask(record: Record, asked: Request, **typed: Any) -> dict[str, Any]:
     return why(record.key[:12], asked.results, replace(plain, **typed), set(typed))
 
 
-def fields(answer: dict[str, Any]) -> list[str]:
-    return [line["field"] for line in answer["differences"]]
+def fields(answer: Explanation) -> list[str]:
+    return [line.field for line in answer.differences]
 
 
-def inputs(answer: dict[str, Any], field: str) -> list[str]:
+def inputs(answer: Explanation, field: str) -> list[str]:
     """What is said of the identity behind a key that differs."""
-    return next(line.get("inputs", []) for line in answer["differences"] if line["field"] == field)
+    return next(list(line.inputs) for line in answer.differences if line.field == field)
 
 
 # --- field by field
@@ -167,20 +167,20 @@ def test_every_field_of_a_key_is_named_where_it_alone_differs(cell):
 def test_a_record_that_a_run_finds(asked):
     record = keep(asked.results, cell_of(build(asked)))
     answer = ask(record, asked)
-    assert (answer["verdict"], answer["again"], answer["code"]) == (
+    assert (answer.verdict, answer.again, answer.code) == (
         "a run finds this record",
         False,
         CURRENT,
     )
-    assert answer["planned_key"] == record.key
-    assert answer["differences"] == []
+    assert answer.planned_key == record.key
+    assert answer.differences == []
 
 
 def test_a_planted_field_is_named_and_nothing_else(asked):
     cell = cell_of(build(asked))
     answer = ask(keep(asked.results, cell.model_copy(update={"version": 99})), asked)
     assert fields(answer) == ["version"]
-    assert (answer["again"], answer["planned_key"], answer["code"]) == (
+    assert (answer.again, answer.planned_key, answer.code) == (
         True,
         record_key(cell),
         STALE,
@@ -221,7 +221,7 @@ def test_what_differs_behind_a_key_is_named_where_its_identity_is_known(asked):
 
 def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
     record = keep(asked.results, cell_of(build(replace(asked, max_train_rows=16))))
-    assert not ask(record, asked)["again"]
+    assert not ask(record, asked).again
     assert fields(ask(record, asked, max_train_rows=20)) == [
         "data",
         "max_train_rows",
@@ -233,11 +233,11 @@ def test_a_limit_of_rows_is_the_records_own_until_one_is_typed(asked):
 def test_a_record_without_a_result(asked, status):
     record = keep(asked.results, cell_of(build(asked)), status=status)
     answer = ask(record, asked)
-    assert answer["again"] == (status == "interrupted")
+    assert answer.again == (status == "interrupted")
     if status == "failed":
-        assert "--retry-failed runs it again" in answer["verdict"]
+        assert "--retry-failed runs it again" in answer.verdict
         answer = ask(record, replace(asked, results=asked.results), retry_failed=True)
-    assert answer["verdict"] == f"a run makes it again: the record has no result, it was {status}"
+    assert answer.verdict == f"a run makes it again: the record has no result, it was {status}"
 
 
 # --- the code
@@ -249,13 +249,13 @@ def test_a_stale_digest_is_shown_with_todays(asked):
     code = {"computed_by": {**named_code(modules), "digest": "0" * 64}, "commit": "ab" * 20}
     record = keep(asked.results, cell, code=code)
     answer = ask(record, asked)
-    assert (answer["code"], answer["again"]) == (STALE, False)
-    (part,) = answer["code_parts"]
-    assert tuple(part.values()) == ("training", STALE, "0" * 64, digest_of(modules))
+    assert (answer.code, answer.again) == (STALE, False)
+    (part,) = answer.code_parts
+    assert astuple(part) == ("training", STALE, "0" * 64, digest_of(modules))
     assert "git diff abababababab -- bench methods" in describe(answer)
     again = ask(record, asked, rerun_stale=True)
-    assert again["again"]
-    assert "--rerun-stale was typed" in again["verdict"]
+    assert again.again
+    assert "--rerun-stale was typed" in again.verdict
 
 
 def test_every_code_behind_a_record_is_judged_and_one_of_before_is_unknown(asked):
@@ -264,7 +264,7 @@ def test_every_code_behind_a_record_is_judged_and_one_of_before_is_unknown(asked
     lost = {"of": ["methods.gone"], "digest": "8" * 64, "parts": {"teacher": before}}
     made_of = {"vocabulary": {"key": "1" * 64, "weights": "2" * 64, "code": lost}}
     answer = ask(keep(asked.results, cell, code={}, artefacts=made_of), asked)
-    assert [(part["name"], part["state"]) for part in answer["code_parts"]] == [
+    assert [(part.name, part.state) for part in answer.code_parts] == [
         ("training", UNKNOWN),
         ("vocabulary", STALE),
         ("vocabulary / teacher", UNKNOWN),
@@ -276,7 +276,7 @@ def test_every_code_behind_a_record_is_judged_and_one_of_before_is_unknown(asked
 
 def test_a_teachers_record(asked):
     record = keep(asked.results, cell_of(build(asked), "teacher"))
-    assert not ask(record, asked)["again"]
+    assert not ask(record, asked).again
     answer = ask(record, asked, threads=1)
     assert fields(answer) == ["teacher.key", "numeric.threads"]
     with pytest.raises(InputError, match="it has no row"):
@@ -287,10 +287,10 @@ def test_a_method_that_is_not_installed_is_said_in_one_line(asked):
     cell = cell_of(build(asked)).model_copy(update={"method": "gone/mine"})
     code = {"computed_by": {"kind": "student", "of": ["gone:Mine"], "hash": "1" * 64}}
     answer = ask(keep(asked.results, cell, code=code), asked)
-    assert "the method gone/mine is not installed here" in answer["verdict"]
-    assert "\n" not in answer["verdict"]
-    assert (answer["code"], answer["again"]) == (UNKNOWN, True)
-    assert "planned_key" not in answer
+    assert "the method gone/mine is not installed here" in answer.verdict
+    assert "\n" not in answer.verdict
+    assert (answer.code, answer.again) == (UNKNOWN, True)
+    assert "planned_key" not in answer.to_dict()
 
 
 def test_a_finished_checkpoint_needs_its_folder_for_a_whole_answer(asked, tmp_path):
@@ -298,10 +298,10 @@ def test_a_finished_checkpoint_needs_its_folder_for_a_whole_answer(asked, tmp_pa
     row = f"checkpoint:{finished}"
     record = keep(asked.results, cell_of(build(replace(asked, methods=row)), "checkpoint"))
     without = ask(record, asked)
-    assert not without["again"]
-    assert "if it is given a folder that holds the same" in without["verdict"]
-    assert "add --methods checkpoint:FOLDER" in without["not_compared"][0]
-    assert ask(record, asked, methods=row)["verdict"] == "a run finds this record"
+    assert not without.again
+    assert "if it is given a folder that holds the same" in without.verdict
+    assert "add --methods checkpoint:FOLDER" in without.not_compared[0]
+    assert ask(record, asked, methods=row).verdict == "a run finds this record"
     assert fields(ask(record, asked, threads=1)) == ["teacher.key", "numeric.threads"]
     larger = tiny.save_teacher(tmp_path / "larger", BertForSequenceClassification, layers=4)
     assert {"settings.weights", "settings.config"} == set(
@@ -313,7 +313,7 @@ def test_a_student_of_several_tasks(asked):
     row = f"microbert:{tiny.SHAPE}:start=random:tasks=together"
     plan = build(replace(asked, methods=row, tasks="rte,sst2"))
     records = [keep(asked.results, p.cell) for p in plan.cells if p.cell.method == "microbert"]
-    assert [ask(record, asked)["again"] for record in records] == [False, False]
+    assert [ask(record, asked).again for record in records] == [False, False]
     answer = ask(records[1], asked, threads=1)
     assert fields(answer) == ["together.rte.teacher", "together.sst2.teacher", "numeric.threads"]
     assert fields(ask(records[1], asked, tasks="sst2,rte")) == ["together"]
@@ -335,7 +335,7 @@ def test_a_row_that_a_search_found_is_left_to_tune(asked):
         keep(asked.results, cell.model_copy(update={"search": search, "label": label})), asked
     )
     assert fields(answer) == ["search"]
-    assert "`tune` finds what a search chose" in answer["verdict"]
+    assert "`tune` finds what a search chose" in answer.verdict
 
 
 def test_the_verb(bench, asked, tmp_path):
