@@ -29,6 +29,7 @@ from bench.record.speed_sessions import (
 )
 from bench.record.store import Store
 from bench.report.studies import Folder, study_of
+from bench.report.study import Speed
 
 LABELS = np.random.default_rng(0).integers(2, size=400)
 
@@ -157,7 +158,8 @@ def test_titles_of_the_sheet_are_the_same_on_a_busy_machine_and_a_column_says_it
 ):
     _, choice = asked(tmp_path, ROWS)
     session = session_of(Store(tmp_path), ["teacher", "same"], cores)
-    choice.group.speed_others = session.others
+    timed = replace(choice.group, speed=Speed(busy_cores=session.others))
+    choice = replace(choice, group=timed)
     table = sheet(choice, session, TRIED)
     header = for_programs(table, choice.group, session).values_header
     assert not any("(busy)" in title for title in header)
