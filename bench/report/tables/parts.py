@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bench.record.cell import is_one_model
+from bench.record.cell import TEACHER, is_one_model
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Record
 from bench.record.varied import VARIED_START, VARIED_TEACHER
@@ -48,7 +48,8 @@ def left_out_of_means(study: Study, columns: Collection[ScoreColumn] = ()) -> st
 def sources_of_variance(study: Study) -> list[str]:
     """Sentences for tables with intervals: by which chances these are moved, and which they leave
     out."""
-    trained = [record for record in study.records if not is_one_model(record.cell)]
+    students = [record for record in study.records if record.cell.method != TEACHER]
+    trained = [record for record in students if not is_one_model(record.cell)]
     over = ["examples"]
     if len({record.cell.seed for record in trained}) > 1:
         over.append("seeds of the students")
