@@ -37,6 +37,7 @@ from bench.stats.form import SCORE
 from bench.stats.metrics import label_of, metric_of
 
 ONE_SEED = "One seed: no verdict about methods."
+R2 = "r2"
 R2_TITLE = "R2"
 ERROR_TITLE = "mean absolute error"
 SHARE = 0.95
@@ -235,7 +236,7 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
     """
     group = choice.group
     column = choice.columns[0]
-    metrics = _metrics(group)
+    metrics = _metrics(group, column)
     runtimes = _runtimes(session)
     is_of_numbers = metric_of(column.metric).form is SCORE
 
@@ -244,8 +245,12 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
     for metric in metrics:
         fields = INTERVAL if metric == metrics[0] else VALUE
         columns.append(Column(label_of(metric), csv=fields))
+    # records of before it was scored have no R2, and their answers have
+    computes_r2 = is_of_numbers and R2 not in metrics
+    if computes_r2:
+        columns.append(Column(R2_TITLE))
     if is_of_numbers:
-        columns += [Column(R2_TITLE), Column(ERROR_TITLE)]
+        columns.append(Column(ERROR_TITLE))
     columns += [Column("retention (%)", csv=INTERVAL), Column("changed (%)"), Column("MB")]
     columns += [Column(title, csv=MILLISECONDS, digits=6) for title in runtimes]
     memory = _memory_columns(session)
@@ -260,7 +265,7 @@ def sheet(choice: Choice, session: SpeedRecord | None, tried: Mapping[str, Tried
         for metric in metrics:
             cells.append(_score(choice, label, records, metric, is_first=metric == metrics[0]))
         if is_of_numbers:
-            cells += _errors(choice, records)
+            cells += _errors(choice, records, computes_r2)
         cells += _figures(known.get(label))
         for conditions in runtimes.values():
             cells.append(_milliseconds(session, records[0], conditions))
@@ -319,23 +324,28 @@ def _best_first(choice: Choice) -> list[str]:
     return sorted(means, key=lambda label: -round(means[label], EXACT))
 
 
-def _metrics(group: Study) -> list[str]:
-    """The metrics of the task, the one that decides first; R2 has a column of its own."""
+def _metrics(group: Study, column: score_column.ScoreColumn) -> list[str]:
+    """The metrics of the task, the one that decides first."""
     scored = next(record for record in group.records if record.scores)
-    return [name for name in next(iter(scored.scores.values())) if label_of(name) != R2_TITLE]
+    names = next(iter(scored.scores.values()))
+    return [column.metric, *(name for name in names if name != column.metric)]
 
 
-def _errors(choice: Choice, records: Sequence[Record]) -> list[TableCell]:
-    """R2 in percent and the mean absolute error in the labels' units, means over seeds; dashes
-    where answers are not stored."""
+def _errors(choice: Choice, records: Sequence[Record], computes_r2: bool) -> list[TableCell]:
+    """R2 in percent, where it is asked for, and the mean absolute error in the labels' units.
+
+    They are means over seeds, and dashes where answers are not stored.
+    """
     data = choice.group.answers.get(choice.columns[0])
     if data is None or not data.has(records):
-        return [TableCell(DASH)] * 2
+        return [TableCell(DASH)] * (1 + computes_r2)
     answers = [data.predicted[record.key] for record in records]
-    explained = [metric_of("r2").score(predicted, data.labels) for predicted in answers]
-    errors = [absolute_error(predicted, data.labels) for predicted in answers]
-    mean = float(np.mean(errors))
-    return [number(100 * float(np.mean(explained))), TableCell(in_units(mean), value=mean)]
+    cells = []
+    if computes_r2:
+        explained = [metric_of(R2).score(predicted, data.labels) for predicted in answers]
+        cells.append(number(100 * float(np.mean(explained))))
+    mean = float(np.mean([absolute_error(predicted, data.labels) for predicted in answers]))
+    return [*cells, TableCell(in_units(mean), value=mean)]
 
 
 def _score(

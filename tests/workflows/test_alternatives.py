@@ -167,6 +167,9 @@ def test_numbers_are_answered_in_their_units(bench, tmp_path, teacher_folder):
     sheet = read_sheet("reports/runs/prices/answer.csv")
     assert float(sheet["linear (TF-IDF)"]["Spearman"]) > 50
     assert -100 <= float(sheet["teacher"]["R2"]) <= 100
+    # the interval stands beside the metric that decides, and not beside another one
+    for line in sheet.values():
+        assert float(line["R2 low"]) <= float(line["R2"]) <= float(line["R2 high"])
     assert 0 < float(sheet["linear (TF-IDF)"]["mean absolute error"]) < 3000
     assert "F1 by class" not in Path("reports/runs/prices/answer.md").read_text()
     assert "predictions are those of the record" in done.stdout
