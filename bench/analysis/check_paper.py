@@ -129,7 +129,7 @@ def check_paper(sheets: Sequence[Sheet], results: Path, rows: Sequence[str] = ()
         raise InputError(f"no records in {results}")
     # a paper's number never agrees with generated sample data by chance: real examples where there
     # are any
-    real = [group for group in tables if group.facts.source != SAMPLE]
+    real = [study for study in tables if study.facts.source != SAMPLE]
     tables = real or tables
     names = _row_names(tables, rows, results)
 
@@ -161,11 +161,11 @@ def _row_names(tables: Sequence[Study], rows: Sequence[str], results: Path) -> R
     labels: set[str] = set()
     as_printed: set[tuple[str, str]] = set()
     in_papers: set[tuple[str, str]] = set()
-    for group in tables:
-        for label in group.systems:
+    for study in tables:
+        for label in study.systems:
             labels.add(label)
-            as_printed.add((group.called(label), label))
-            in_papers.add((name_in_paper(group, label), label))
+            as_printed.add((study.called(label), label))
+            in_papers.add((name_in_paper(study, label), label))
     as_labels = {(label, label) for label in labels}
 
     # a row's label before what a report calls another one, and that before its name in a paper
@@ -175,7 +175,7 @@ def _row_names(tables: Sequence[Study], rows: Sequence[str], results: Path) -> R
         for name, label in names:
             if often[plain_name(name)] == 1:
                 found[plain_name(name)] = label
-    records = [record for group in tables for record in group.records]
+    records = [record for study in tables for record in study.records]
     typed = dict(_mapping(text, records, results) for text in rows)
     return RowNames(labels, typed, found)
 
@@ -234,17 +234,17 @@ def _scores(tables: Sequence[Study], label: str, title: str) -> Iterator[Measure
     does not exclude."""
     tasks = {plain_task(title), plain_task(METRIC_NAMES.sub("", title))}
     metric_named = named_in(title)
-    for group in tables:
-        for column in group.columns:
+    for study in tables:
+        for column in study.columns:
             if not _is_of_task(column, tasks):
                 continue
-            done = group.finished(label, column)
+            done = study.finished(label, column)
             metrics: dict[str, None] = {}
             for record in done:
                 metrics |= dict.fromkeys(record.scores[column.evaluation])
             for metric in _fitting_metrics(list(metrics), metric_named):
                 scores = [100 * record.scores[column.evaluation][metric] for record in done]
-                yield Measured(summarise(scores).mean, done, group.described_data())
+                yield Measured(summarise(scores).mean, done, study.described_data())
 
 
 def _fitting_metrics(metrics: Sequence[str], named: str) -> Sequence[str]:
@@ -265,19 +265,19 @@ def _fitting_metrics(metrics: Sequence[str], named: str) -> Sequence[str]:
 def _means(tables: Sequence[Study], label: str, tasks: Collection[str]) -> Iterator[Measured]:
     """The means over just these tasks, and over those of them that a report averages: a mean of
     other tasks says nothing about the printed one."""
-    for group in tables:
-        of_tasks = [column for column in group.columns if _is_of_task(column, tasks)]
+    for study in tables:
+        of_tasks = [column for column in study.columns if _is_of_task(column, tasks)]
         if len(of_tasks) != len(tasks):
             continue
-        averaged = [column for column in of_tasks if column in group.averaged]
+        averaged = [column for column in of_tasks if column in study.averaged]
         for columns in (of_tasks, averaged):
-            is_complete = all((label, column) in group.summaries for column in columns)
+            is_complete = all((label, column) in study.summaries for column in columns)
             if len(columns) > 1 and is_complete:
-                means = [group.summaries[label, column].mean for column in columns]
+                means = [study.summaries[label, column].mean for column in columns]
                 records: list[Record] = []
                 for column in columns:
-                    records += group.finished(label, column)
-                yield Measured(summarise(means).mean, records, group.described_data())
+                    records += study.finished(label, column)
+                yield Measured(summarise(means).mean, records, study.described_data())
 
 
 def _checked(

@@ -24,8 +24,8 @@ from bench.analysis.shared_tables import SharedTable, shared_tables, titles_of
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.record.cell import is_one_model
+from bench.record.cell_differences import LeftOut, left_out_lines
 from bench.record.code import made_by
-from bench.record.differences import LeftOut, left_out_lines
 from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.store import Store

@@ -28,8 +28,8 @@ from bench.analysis.gate_speeds import compared_speeds
 from bench.errors import InputError, known_row
 from bench.files import slug
 from bench.record.cell import FINISHED, POINTS_IN_8_BITS, PREDICTIONS, TEACHER, Cell, is_one_model
+from bench.record.cell_differences import PARTS, comparability_key, differing_parts
 from bench.record.code import made_by
-from bench.record.differences import PARTS, comparability_key, differing_parts
 from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.set_aside import DEPTH, SET_ASIDE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bench.errors import InputError
 from bench.files import folder_in_place_of
 from bench.record.cell import is_one_model
-from bench.record.differences import left_out_lines, newest
+from bench.record.cell_differences import left_out_lines, newest
 from bench.record.known_tasks import recorded_tasks
 from bench.record.named_rows import row_named
 from bench.record.raw_predictions import INDEX, LABEL, PREDICTION

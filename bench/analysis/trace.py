@@ -99,8 +99,8 @@ def trace(text: str, results: Path) -> list[Origin]:
 
     # numbers that need no intervals
     folder = Folder(store, records, sessions)
-    tables = groups(records)
-    undrawn = [study_of(table, folder, reads=Reads.ALL) for table in tables]
+    found_groups = groups(records)
+    undrawn = [study_of(group, folder, reads=Reads.ALL) for group in found_groups]
     origins: list[Origin] = []
     for study in undrawn:
         origins += origins_of(study)
@@ -113,7 +113,7 @@ def trace(text: str, results: Path) -> list[Origin]:
 
     # numbers with intervals
     if not found:
-        for group in tables:
+        for group in found_groups:
             study = study_of(group, folder)
             for table in tables_of(study):
                 origins += _cells(table, _where(study), study)
@@ -131,28 +131,28 @@ def trace(text: str, results: Path) -> list[Origin]:
     return answer
 
 
-def origins_of(group: Study) -> Iterator[Origin]:
+def origins_of(study: Study) -> Iterator[Origin]:
     """Every number of a group's tables that need no intervals, and the scores of its single
     seeds."""
     # single seeds
-    where = _where(group)
-    for record, _ in group.left_out:
+    where = _where(study)
+    for record, _ in study.left_out:
         yield from _scores(record, "left out: a newer training has that name")
-    for record in group.records:
+    for record in study.records:
         yield from _scores(record, where)
 
     # means of all columns: reports leave some out
-    if group.left_out_of_means:
-        for row, means in _means_of_complete_rows(group, group.columns).items():
+    if study.left_out_of_means:
+        for row, means in _means_of_complete_rows(study, study.columns).items():
             columns = f"mean of all {len(means)} columns, as an experiment's table has it"
             yield Origin(
                 f"{row}, {columns} ({where})",
                 sum(means) / len(means),
-                _beginnings(record.key for record in group.records_of(row)),
+                _beginnings(record.key for record in study.records_of(row)),
             )
 
-    for table in tables_of(group):
-        yield from _cells(table, where, group)
+    for table in tables_of(study):
+        yield from _cells(table, where, study)
 
 
 def _scores(record: Record, why: str) -> Iterator[Origin]:
@@ -178,19 +178,19 @@ def _origins_of_session(session: SpeedRecord) -> Iterator[Origin]:
             yield replace(origin, session=session.key)
 
 
-def _cells(table: Table, where: str, group: Study | None = None) -> Iterator[Origin]:
+def _cells(table: Table, where: str, study: Study | None = None) -> Iterator[Origin]:
     """The numbers of a table and the bounds of their intervals.
 
     Args:
-        group: where a cell names no records, those of its row in its column are of this group.
+        study: where a cell names no records, those of its row in its column are of this study.
     """
-    tasks = {} if group is None else {column.title: column.task for column in group.columns}
+    tasks = {} if study is None else {column.title: column.task for column in study.columns}
     for line in table.lines:
         row = line.label if line.row is None else line.row
         for column, cell in zip(table.columns[1:], line.cells, strict=True):
             keys: Iterable[str] = cell.keys
-            if group is not None and not cell.keys:
-                of_row = group.records_of(row, tasks.get(column.title))
+            if study is not None and not cell.keys:
+                of_row = study.records_of(row, tasks.get(column.title))
                 keys = [record.key for record in of_row]
             records = _beginnings(keys)
             kind = _kind(cell.text.partition(" ")[0])
@@ -201,26 +201,26 @@ def _cells(table: Table, where: str, group: Study | None = None) -> Iterator[Ori
                     yield Origin(what, value, records, kind)
 
 
-def _differences(group: Study, number: PrintedNumber) -> Iterator[Origin]:
+def _differences(study: Study, number: PrintedNumber) -> Iterator[Origin]:
     """The differences that are printed so, of any two rows, either way round.
 
     They are looked for column by column, on the mean of all columns, and of those that a report
     averages.
     """
     # the sets of columns, by their titles
-    sets = [(column.title, [column]) for column in group.columns]
-    means = [group.columns]
-    if group.left_out_of_means:
-        means.append(group.averaged)
+    sets = [(column.title, [column]) for column in study.columns]
+    means = [study.columns]
+    if study.left_out_of_means:
+        means.append(study.averaged)
     for columns in means:
         if len(columns) > 1:
             sets.append((f"mean of {len(columns)} columns", columns))
 
     # the pairs of rows that are so far apart
-    order = {row: place for place, row in enumerate(group.systems)}
+    order = {row: place for place, row in enumerate(study.systems)}
     found: list[Difference] = []
     for place, (_, columns) in enumerate(sets):
-        means_of = _means_of_complete_rows(group, columns)
+        means_of = _means_of_complete_rows(study, columns)
         for first, second in _pairs_near(means_of, number):
             pairs = zip(means_of[first], means_of[second], strict=True)
             exact = sum(one - other for one, other in pairs) / len(columns)
@@ -228,23 +228,23 @@ def _differences(group: Study, number: PrintedNumber) -> Iterator[Origin]:
                 found.append(Difference(order[first], order[second], place, exact))
 
     # in the order of the rows
-    where = _where(group)
+    where = _where(study)
     for difference in sorted(found, key=lambda one: (one.first, one.second, one.columns)):
         title, columns = sets[difference.columns]
-        rows = (group.systems[difference.first], group.systems[difference.second])
+        rows = (study.systems[difference.first], study.systems[difference.second])
         keys: list[str] = []
         for row in rows:
             for column in columns:
-                keys += [record.key for record in group.records_of(row, column.task)]
+                keys += [record.key for record in study.records_of(row, column.task)]
         what = f"{rows[0]} minus {rows[1]}, {title} ({where})"
         yield Origin(what, difference.exact, _beginnings(keys), DIFFERENCE)
 
 
-def _means_of_complete_rows(group: Study, columns: Sequence[ScoreColumn]) -> dict[str, list[float]]:
+def _means_of_complete_rows(study: Study, columns: Sequence[ScoreColumn]) -> dict[str, list[float]]:
     """Row -> its mean in each of these columns, of the rows that have all."""
     means_of: dict[str, list[float]] = {}
-    for row in group.systems:
-        found = [group.summaries.get((row, column)) for column in columns]
+    for row in study.systems:
+        found = [study.summaries.get((row, column)) for column in columns]
         means = [summary.mean for summary in found if summary is not None]
         if len(means) == len(columns):
             means_of[row] = means
@@ -288,9 +288,9 @@ def _commands(tables: Sequence[Study]) -> dict[str, str]:
     """Beginning of a record's key -> the command that trains it again; of finished models none,
     which were trained elsewhere."""
     commands: dict[str, str] = {}
-    for group in tables:
-        command = verifying(group)
-        for record in (*group.records, *(left for left, _ in group.left_out)):
+    for study in tables:
+        command = verifying(study)
+        for record in (*study.records, *(left for left, _ in study.left_out)):
             if record.cell.method not in FINISHED:
                 commands[record.key[:12]] = command
     return commands
@@ -312,11 +312,11 @@ def _kind(text: str) -> str:
     return PLAIN
 
 
-def _where(group: Study) -> str:
+def _where(study: Study) -> str:
     """The data, the recipe and the optimiser of a table."""
-    limit = group.cell.data.max_train_rows
+    limit = study.cell.data.max_train_rows
     examples = f", {limit:,} examples" if limit else ""
-    return f"{group.cell.data.slug}{examples}, {group.cell.recipe['name']}, {group.optimizer}"
+    return f"{study.cell.data.slug}{examples}, {study.cell.recipe['name']}, {study.optimizer}"
 
 
 def describe(text: str, origins: Sequence[Origin], results: Path) -> str:

@@ -135,6 +135,7 @@ def relabel_variants(
             itself.
     """
     assert encoded.labels is not None
+    # a variant stands behind the row that it was made of
     is_variant = np.diff(origins, prepend=-1) == 0
     variants = np.flatnonzero(is_variant)
     answers = torch.from_numpy(predict(teacher, encoded, numerics))
@@ -258,6 +259,7 @@ class TeacherCandidates:
         self._earlier = self._earlier[start:]
 
         while start < len(questions):
+            # as many as a pass holds, one at least
             stop = start
             tokens = 0
             while stop < len(questions) and (stop == start or tokens < TOKENS_A_PASS):
@@ -266,6 +268,7 @@ class TeacherCandidates:
             answers = self._likeliest(questions[start:stop])
             yield from zip(questions[start:stop], answers, strict=True)
             start = stop
+            # kept before anything else can stop it
             if self._kept is not None:
                 self._kept.parent.mkdir(parents=True, exist_ok=True)
                 with self._kept.open("ab") as stream:

@@ -60,6 +60,7 @@ def failure_of(error: BaseException, method: str) -> Failure:
     # what a method or a machine says of itself may be nothing that a record can hold
     message = first_fault(error) if isinstance(error, ValidationError) else str(error)
     said = f"{message} ({line})" if line else message
+    # torch says nothing of what needs less memory
     is_about_memory = isinstance(error, MemoryError) or OUT_OF_MEMORY.search(str(error)) is not None
     if is_about_memory and not isinstance(error, BenchError | MethodError):
         said = "; ".join(filter(None, [said, LESS_MEMORY]))
@@ -98,6 +99,7 @@ def redact_paths(text: str) -> str:
         tempfile.gettempdir(): "<temporary>",
         str(Path.home()): "~",
     }
+    # the longest first: one folder may lie in another
     for folder in sorted(named, key=len, reverse=True):
         if folder.strip(os.sep):  # the present folder may be "/"
             # a replacement as text would have its backslashes read

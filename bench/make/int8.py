@@ -41,6 +41,7 @@ def add_in_8_bits(result: StepResult, record: Record, model: Any, task_data: Tas
     started = now()
     arrays: dict[str, np.ndarray] = {}
     try:
+        # answers and size are those of one file
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "model.onnx"
             logits_of = _quantised(model, file, record, task_data)
@@ -82,6 +83,7 @@ def _quantised(
         raise CellError(f"in 8 bits: ONNX has no such graph, because {why}")
     if task_data.plan.task.spans:
         model = as_question_answering(model)
+    # the file has the inputs of the model, in this order
     inputs = inputs_of(model)
     write_onnx(model, file, inputs, in_8_bits=True)
     run = opened(file, INT8, record.cell.numeric.threads, inputs)
@@ -141,6 +143,7 @@ def score_kept(
     Args:
         cells: of one student, one for each of ``data``.
     """
+    # all of its models, or none: a student of several tasks has one for each
     kept = []
     for planned in cells:
         record = planned.record

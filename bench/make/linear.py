@@ -80,6 +80,7 @@ class LinearModel:
 
     def _of_one(self, first: str, second: str) -> np.ndarray:
         """[C] the answer to one example."""
+        # scikit-learn's sublinear TF-IDF, of length 1; a gram that it never saw counts nothing
         known = [self.places[gram] for gram in grams_of(first, second) if gram in self.places]
         there, counts = np.unique(np.array(known, dtype=int), return_counts=True)
         values = (1 + np.log(counts)) * self.idf[there]
@@ -252,11 +253,13 @@ def write_baseline(
     import sklearn.feature_extraction.text
     import sklearn.linear_model  # noqa: F401
 
+    # the model
     begun = time.perf_counter()
     model = fit(task, train)
     seconds = time.perf_counter() - begun
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / FILE)
+    # its answers, and what a report says of it
     for each in task.evaluation:
         if each.name in evaluation:
             table = _table(task, model.logits(evaluation[each.name].texts))

@@ -179,6 +179,7 @@ def of_predictions(
     It has scores, and the size of the model where its folder says it.
     """
     plan = task_data.plan
+    # somebody else's answers are checked and scored as ours
     about = predictions.about
     arrays: dict[str, np.ndarray] = {}
     scores: dict[str, dict[str, float]] = {}
@@ -262,6 +263,7 @@ def training_cost(
     A :class:`methods.core.models.PackedModel` may cost more while it trains than when it is
     deployed.
     """
+    # MACs of a forward pass of the student
     price = trained.training_cost() if isinstance(trained, PackedModel) else cost(deployed)
     # FLOPs = 2 x MACs; the backward pass costs twice the forward pass
     flops = 3 * 2 * price.macs(log.tokens, log.squared_lengths, log.examples)

@@ -91,6 +91,7 @@ def save_tokenizer(folder: Path, tokenizer: Any, record: Record, task: Task) -> 
 
     ``truncation=True`` cuts where the model's task does.
     """
+    # the file of a teacher may say how to pad and cut
     tokenizer.backend_tokenizer.no_padding()
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.model_max_length = record.cell.recipe["max_length"]
@@ -164,6 +165,7 @@ def _benchmark_entries(record: Record) -> list[Any]:
     """
     from huggingface_hub import EvalResultEntry
 
+    # the revision of the data that was read
     revision = None
     for name, commit in record.env.get("hub", {}).items():
         if HUB_REPOSITORY in name:
@@ -206,6 +208,7 @@ def _metadata(record: Record, pipeline: str) -> str:
                     metric_value=round(value, 4),
                 )
             )
+    # a base that nobody can open by its name is not named
     teacher = EMBEDDED_ON_HUB if cell.teacher.base == EMBEDDED_SHA256 else cell.teacher.name
     is_on_hub = "/" in teacher or teacher in HUB_CONFIGURED
     data = ModelCardData(
@@ -226,6 +229,7 @@ def _with_interval(
     """A score in percent, with its 95 % interval over examples where the answers are there."""
     if f"logits.{name}" not in arrays:
         return f"{metric} {100 * value:.1f} %"
+    # resampled examples, always the same ones
     predicted = metric_of(metric).form.predicted(arrays[f"logits.{name}"])
     labels = arrays[f"labels.{name}"]
     rng = np.random.default_rng(0)
@@ -318,11 +322,13 @@ def _code(model: Any, task: Task, longest: int) -> list[str]:
         ours = [f"import {kind.__module__}  # {kind.__name__}: with bert-bench installed"]
     has_pairs = len(task.columns) == 2
 
+    # without a tokenizer
     if reads_texts(model):
         texts = '("a text", "a second one")' if has_pairs else '("a text", None)'
         imports = [f"from transformers import {auto_class}", *ours]
         return [*imports, *opening, f"logits = model.of_texts([{texts}])"]
 
+    # of questions the best span; of both ends of a text what no tokenizer cuts
     imports = [f"from transformers import {auto_class}, AutoTokenizer", *ours]
     if task.spans:
         has_kinds = "token_type_ids" in inputs_of(model)
@@ -355,11 +361,13 @@ def card(record: Record, model: Any, task: Task, arrays: Mapping[str, np.ndarray
     """The model's page: what it is, what it scored, its limits, its record, and how to open it."""
     cell = record.cell
     longest = int(cell.recipe["max_length"])
+    # the head, which the hub reads
     pipeline = "question-answering" if task.spans else "text-classification"
     lines = ["---", _metadata(record, pipeline), "---", ""]
     lines += [f"# {record.row} on {shown_tasks(cell)}", ""]
     if cell.data.slug.startswith(f"{SAMPLE}-"):
         lines += ["**Trained on generated sample data, not GLUE.**", ""]
+    # the table, the sentences below it, and how to use the model
     lines += ["| | |", "|---|---|"]
     lines += [f"| {name} | {text} |" for name, text in _facts(record, arrays)]
     lines += [""]
@@ -379,6 +387,7 @@ def _facts(record: Record, arrays: Mapping[str, np.ndarray]) -> list[tuple[str, 
     if cell.together:
         partners = [shown_task(partner.task, cell.data.slug) for partner in cell.together]
         task += f", one student of {', '.join(partners)}"
+    # what was trained, by whom
     facts = [("row", f"`{record.row}`"), ("task", task)]
     if not _came_tuned(record):
         learned = f"{cell.data.name}, {cell.data.rows['train']:,} examples; seed {cell.seed}"
@@ -388,6 +397,7 @@ def _facts(record: Record, arrays: Mapping[str, np.ndarray]) -> list[tuple[str, 
             learned += f", optimizer {', '.join(others)}"
         facts.append(("trained on", learned))
         facts.append(("teacher", f"{cell.teacher.name}, {cell.teacher.origin}"))
+    # what was measured, and of which bytes
     scores = "; ".join(_scores_of(record, name, arrays) for name in record.scores)
     facts.append(("development set", scores or "no labels"))
     sizes = record.sizes

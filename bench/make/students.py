@@ -231,6 +231,7 @@ def _train(
             student.trainer.fail(error)
         return gone_on
 
+    # one after the other, those that an interruption left at different steps
     names_of_tasks = "+".join(of_task.plan.shown for of_task in data)
     for numbers, states_of_group in states.groups():
         group = [built[number] for number in numbers]
@@ -299,6 +300,7 @@ def _score(
     deployed = _deployed(built, data)
     notes = _notes(built, data, selection)
 
+    # a record for each task and operating point; a method may leave early at several depths
     records = []
     to_save = []
     for planned, of_task in zip(built.cells, data, strict=True):

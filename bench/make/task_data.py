@@ -120,6 +120,7 @@ class TaskData:
     @cached_property
     def watched_examples(self) -> SelectionExamples | None:
         """The first evaluation set with labels, for a learning curve."""
+        # a test split without labels cannot be watched
         for name, encoded in self.evaluation.items():
             if (labels := self.plan.evaluation[name].labels) is not None:
                 return self._judging(encoded, labels)

@@ -86,6 +86,7 @@ def as_question_answering(model: Any) -> Any:
     Raises:
         InputError: transformers has none of its architecture.
     """
+    # an empty model of the same shape, without drawing from torch's own generator
     config = copy.deepcopy(model.config)
     config.architectures = None
     try:

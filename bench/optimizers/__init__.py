@@ -67,6 +67,7 @@ def built(groups: Groups, recipe: Recipe) -> Optimizer:
     numbers: dict[str, Any] = {"lr": recipe.learning_rate, **kind.fixed}
     if kind.betas:
         numbers["betas"] = recipe.betas
+    # the published epsilon, where the recipe names none
     if kind.eps is not None:
         numbers["eps"] = kind.eps if recipe.eps is None else recipe.eps
     # the decay of one that would add it to the gradient is done beside it

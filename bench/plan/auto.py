@@ -77,6 +77,7 @@ def _with_offline_pair(request: Request, open_fields: Sequence[str], why: str) -
     options = " ".join(f"--{name} {REAL[name]}" for name in open_fields)
     note = f"{why}, so auto chose {chosen}. For the real thing type {options}"
     request = replace(request, **_of_fields(OFFLINE, open_fields))
+    # a first look at generated data takes few of them
     if "data" in open_fields:
         fewer = _fewer(request)
         request = replace(request, **fewer)
@@ -125,6 +126,7 @@ def _refuse_generated_data(request: Request, brought: Sequence[str], why: str) -
     Raises:
         InputError: the user brings something of his own.
     """
+    # a folder with a teacher is the user's too
     if Path(request.teacher).expanduser().is_dir():
         brought = [*brought, f"--teacher {request.teacher}"]
     if brought:

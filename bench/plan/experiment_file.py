@@ -78,7 +78,8 @@ class TableSpec(TypedFile):
                 "the rows"
             )
         finished = _finished(self)
-        return [(text, _parsed(text)) for text in self.methods if text not in finished]
+        trained = [text for text in self.methods if text not in finished]
+        return [(text, _parsed(text)) for text in trained]
 
 
 class Difference(TypedFile):
@@ -137,7 +138,7 @@ class PaperSettings(TypedFile):
     def describe(self) -> str:
         """One line: the rows, tasks and tables; their numbers; the source."""
 
-        # of which rows, tasks and tables
+        # its rows, tasks and tables
         where = ", ".join(self.methods) or "all rows"
         if self.tasks:
             where += f" on {', '.join(self.tasks)}"
@@ -193,11 +194,17 @@ class TableRequest(NamedTuple):
 
     def request_options(self) -> dict[str, Any]:
         """The options as a request has them."""
-        numbers = tuple(
-            (name, self.options[name]) for name in sorted(NUMBERS) if name in self.options
-        )
-        others = {name: value for name, value in self.options.items() if name not in NUMBERS}
-        return ({"numbers": numbers} if numbers else {}) | others
+        # all numbers of a recipe are one option
+        numbers: list[tuple[str, Any]] = []
+        options: dict[str, Any] = {}
+        for name, value in self.options.items():
+            if name in NUMBERS:
+                numbers.append((name, value))
+            else:
+                options[name] = value
+        if numbers:
+            options["numbers"] = tuple(sorted(numbers))
+        return options
 
 
 class Experiment(TypedFile):
@@ -265,9 +272,10 @@ class Experiment(TypedFile):
         found = []
         for entry in self.settings:
             # an entry that names no tables, tasks or rows is of all of them
+            rows = {_shortest(name) for name in entry.methods}
             of_table = not entry.tables or table.name in entry.tables
             of_task = not entry.tasks or task in entry.tasks
-            of_row = not entry.methods or _names(row) & set(map(_shortest, entry.methods))
+            of_row = not rows or _names(row) & rows
             if of_table and of_task and of_row:
                 found.append(entry)
         return found
@@ -283,7 +291,9 @@ class Experiment(TypedFile):
 
     def settings_lines(self, tables: Sequence[TableSpec]) -> list[str]:
         """The settings that some row of these tables has, a line each."""
-        used = [entry for table in tables for entry in self.used(table)]
+        used = []
+        for table in tables:
+            used += self.used(table)
         return [entry.describe() for entry in self.settings if entry in used]
 
     def printed_of(self, table: TableSpec) -> dict[str, tuple[Sequence[str], list[str]]]:
@@ -318,8 +328,10 @@ class Experiment(TypedFile):
         """
         why = []
         for difference in self.differs:
+            # one that names no tables or rows is of all of them
+            rows = {_shortest(name) for name in difference.methods}
             in_table = not difference.tables or table.name in difference.tables
-            of_row = not difference.methods or names & set(map(_shortest, difference.methods))
+            of_row = not rows or names & rows
             if in_table and of_row:
                 why.append(difference.why)
         return why
@@ -334,6 +346,7 @@ class Experiment(TypedFile):
         """
         rows = table.rows()
         labels = _labels(table, [row for _, members in rows for row in members])
+        # without settings it is one request
         if not self.used(table):
             return [TableRequest(",".join(table.methods), ",".join(table.tasks), {}, labels)]
 
@@ -348,6 +361,7 @@ class Experiment(TypedFile):
                     "cannot be its own"
                 )
             for (options, spelling), tasks in tasks_of.items():
+                # a row with settings is called as without them, and no two rows alike
                 for row, name in _named_as_without(spelling, members, labels).items():
                     if called.setdefault(row, name) != name:
                         raise InputError(
@@ -359,11 +373,14 @@ class Experiment(TypedFile):
         # finished rows have no settings
         finished = _finished(table)
         if finished:
-            asked.setdefault(((), tuple(table.typed_tasks.values())), []).extend(finished)
-        return [
-            TableRequest(",".join(methods), ",".join(tasks), dict(options), called)
-            for (options, tasks), methods in asked.items()
-        ]
+            every_task = tuple(table.typed_tasks.values())
+            asked.setdefault(((), every_task), []).extend(finished)
+
+        requests = []
+        for (options, of_tasks), methods in asked.items():
+            typed = TableRequest(",".join(methods), ",".join(of_tasks), dict(options), called)
+            requests.append(typed)
+        return requests
 
     def _tasks_by_settings(
         self, table: TableSpec, text: str, row: MethodRow
@@ -381,11 +398,12 @@ class Experiment(TypedFile):
             for entry in self.entries(table, row, task):
                 options |= entry.options
                 parts |= entry.spelling_parts
-            # as if it had never been set
+            # without augmentation it is as if that had never been set
             if options.get("augment") == "none":
                 del options["augment"]
                 options.pop("augment_times", None)
-            spelling = ":".join([text, *(f"{name}={value}" for name, value in parts.items())])
+            settings = [f"{name}={value}" for name, value in parts.items()]
+            spelling = ":".join([text, *settings])
             key = (tuple(sorted(options.items())), spelling)
             tasks_of.setdefault(key, []).append(typed)
         return tasks_of
@@ -424,7 +442,8 @@ def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
     finished = _finished(table)
     given = {}
     for text, label in table.labels.items():
-        given[text if text in finished else parse_one(text).spelling] = label
+        spelling = text if text in finished else parse_one(text).spelling
+        given[spelling] = label
     there = [*(row.spelling for row in rows), *finished]
     _check_known(f"row of table {table.name} that a label is of", list(given), there)
 
@@ -440,6 +459,8 @@ def _labels(table: TableSpec, rows: Sequence[MethodRow]) -> Labels:
     for text in finished:
         kind, _, path = text.partition(":")
         labels[text] = (given.get(text, f"{kind}:{Path(path).name}"), None)
+
+    # no two rows have one label
     names = [label for label, _ in labels.values()]
     for name in names:
         if names.count(name) > 1:

@@ -43,7 +43,8 @@ def readable_taps(stages: Sequence[Stage], dropped: Sequence[str]) -> Taps:
     read: Taps = frozenset()
     for stage in stages:
         if is_readable(stage):
-            read = read.union(*(term.teacher for term in kept_terms(stage, dropped).values()))
+            for term in kept_terms(stage, dropped).values():
+                read = read | term.teacher
     return read
 
 
@@ -127,6 +128,8 @@ def _outputs_of(task: TaskPlan, taps: Taps, request: Request) -> OutputsPlan:
     numbers_an_example = sum(numbers.get(tap.kind, logits) for tap in taps)
     bytes_a_number = np.dtype(OUTPUT_FORMATS[number_format]).itemsize
     size = round(bytes_a_number * numbers_an_example * examples)
+
+    # a file that is too large is refused before anything is trained
     limit = request.teacher_outputs_limit * 1e9
     if size > limit:
         raise InputError(

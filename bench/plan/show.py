@@ -34,9 +34,9 @@ def state(planned: Planned) -> str:
         return "to do"
     if planned.is_todo:
         return f"to do again (was {planned.record.status})"
-    return (
-        "there" if planned.record.status == "ok" else "failed before (--retry-failed runs it again)"
-    )
+    if planned.record.status == "ok":
+        return "there"
+    return "failed before (--retry-failed runs it again)"
 
 
 def describe(plan: Plan) -> str:
@@ -47,9 +47,12 @@ def describe(plan: Plan) -> str:
         states = ", ".join(f"{count} {what}" for what, count in counts.items())
         lines = [f"plan: {len(plan.cells)} cells: {states}"]
 
-    # what is read, and how it is trained
-    lines.append(f"  data: {', '.join(dict.fromkeys(map(_data, plan.tasks)))}")
+    # what is read
+    data = dict.fromkeys(_data(task) for task in plan.tasks)
+    lines.append(f"  data: {', '.join(data)}")
     lines += [f"  {columns}" for columns in _columns(plan).values()]
+
+    # how it is trained
     teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
     seeds = " and seed" if VARIED_TEACHER in plan.request.vary else ", for all seeds"
     lines.append(f"  teacher: {', '.join(teachers)}; one for each task{seeds}")
@@ -74,8 +77,9 @@ def describe(plan: Plan) -> str:
 
 def _data(task: TaskPlan) -> str:
     """What the examples of a task are called; of generated ones also that they are no benchmark."""
-    is_generated = data_facts(task.data.slug).source == SAMPLE
-    return task.data.name + (" (generated sentences, not GLUE)" if is_generated else "")
+    if data_facts(task.data.slug).source == SAMPLE:
+        return f"{task.data.name} (generated sentences, not GLUE)"
+    return task.data.name
 
 
 def _recipe(plan: Plan) -> str:
@@ -91,8 +95,8 @@ def _recipe(plan: Plan) -> str:
     for planned in plan.cells:
         for stage, name in planned.cell.recipe.get("stage_optimizers", ()):
             optimizers[f"{planned.cell.label} {stage} {name}"] = None
-    threads = f"{request.threads} thread" + ("s" if request.threads > 1 else "")
-    return f"{', '.join([request.recipe, *optimizers, request.precision])}, {threads}"
+    threads = "1 thread" if request.threads == 1 else f"{request.threads} threads"
+    return ", ".join([request.recipe, *optimizers, request.precision, threads])
 
 
 def _teacher_said(task: TaskPlan) -> str:
@@ -135,14 +139,20 @@ def _rows_to_do(plan: Plan, task: TaskPlan) -> str:
     names: dict[str, None] = {}
     for planned in plan.cells_of(task.name):
         if planned.is_todo:
-            names[planned.cell.label + (PLUS_INT8 if planned.in_8_bits else "")] = None
+            name = planned.cell.label
+            if planned.in_8_bits:
+                name += PLUS_INT8
+            names[name] = None
     # the largest group that one pass of the teacher serves
     taught = 0
     for step in plan.todo_steps:
         if step.kind == STUDENTS_STEP and step.task == task.name:
-            taught = max(taught, sum(planned.needs_live_teacher for planned in step.cells))
-    sharing = f"; {taught} share each teacher pass" if taught > 1 else ""
-    return (", ".join(names) or "nothing to do") + sharing
+            of_step = sum(planned.needs_live_teacher for planned in step.cells)
+            taught = max(taught, of_step)
+    rows = ", ".join(names) or "nothing to do"
+    if taught > 1:
+        rows += f"; {taught} share each teacher pass"
+    return rows
 
 
 def _estimate(plan: Plan) -> list[str]:
@@ -154,9 +164,13 @@ def _estimate(plan: Plan) -> list[str]:
         took += f" with {plan.request.jobs} jobs at a time"
         work = f"; {duration(plan.work_seconds)} of work"
     disk = f"{plan.disk_bytes / 1e6:,.0f} MB of disk"
+    line = f"  estimate: {took}, right within a factor of two; {disk}{work}"
+
+    # the parts of the work
     parts = shares(plan)
-    colon = ":" if parts else ""
-    lines = [f"  estimate: {took}, right within a factor of two; {disk}{work}{colon}"]
+    if parts:
+        line += ":"
+    lines = [line]
     lines += [f"    {part}" for part in parts]
     lines += [f"  tip: {tip}" for tip in (*shorter(plan), *precisions(plan))]
     return lines
@@ -224,11 +238,12 @@ def shares(plan: Plan) -> list[str]:
     if work < WORTH_SAYING_SECONDS:
         return []
     # the longest by their names, the others as one
-    listed = sorted(parts_of(plan).items(), key=lambda item: -item[1])
-    named = listed if len(listed) <= MOST_PARTS else listed[: MOST_PARTS - 1]
-    rest = sum(seconds for _, seconds in listed[len(named) :])
-    if len(named) < len(listed):
-        named.append((f"{len(listed) - len(named)} more", rest))
+    named = sorted(parts_of(plan).items(), key=lambda item: -item[1])
+    if len(named) > MOST_PARTS:
+        rest = named[MOST_PARTS - 1 :]
+        named = named[: MOST_PARTS - 1]
+        seconds_of_rest = sum(seconds for _, seconds in rest)
+        named.append((f"{len(rest)} more", seconds_of_rest))
     return [f"{duration(seconds)} ({seconds / work:.0%}): {what}" for what, seconds in named]
 
 
@@ -249,9 +264,13 @@ def shorter(plan: Plan) -> list[str]:
             "may differ in the last digits"
         )
     # less text
-    trained = [entry for entry in plan.artefacts if entry.key in plan.costs and entry.stages]
-    budget = max((entry.text.budget for entry in trained if entry.text is not None), default=0)
-    on_text = sum(plan.costs[entry.key].seconds for entry in trained)
+    budget = 0
+    on_text = 0.0
+    for entry in plan.artefacts:
+        if entry.key in plan.costs and entry.stages:
+            on_text += plan.costs[entry.key].seconds
+            if entry.text is not None:
+                budget = max(budget, entry.text.budget)
     if budget > FIRST_LOOK_TOKENS and on_text > max(0.5 * work, WORTH_A_TIP_SECONDS):
         tips.append(
             f"pre-training on text takes {on_text / work:.0%} of the work; for a first look add "
@@ -284,15 +303,18 @@ def precisions(plan: Plan) -> list[str]:
         in_format = replace(request, precision=name)
         seconds[name] = sum(seconds_of(in_format, each) for each in passes)
     # measuring a format has switched it on
-    choose_products(torch.device("cuda" if request.device == AUTO else request.device), "fp32")
+    device = "cuda" if request.device == AUTO else request.device
+    choose_products(torch.device(device), "fp32")
 
     usual = seconds["fp32"]
-    return [
-        f"with --precision {name} all takes about {seconds[name] / usual:.0%} of that time; its "
-        "results are other records"
-        for name in known
-        if seconds[name] < (1 - WORTH_SAVING) * usual
-    ]
+    tips = []
+    for name in known:
+        if seconds[name] < (1 - WORTH_SAVING) * usual:
+            tips.append(
+                f"with --precision {name} all takes about {seconds[name] / usual:.0%} of that "
+                "time; its results are other records"
+            )
+    return tips
 
 
 def as_json(plan: Plan) -> dict[str, object]:

@@ -185,17 +185,19 @@ def parse_methods(text: str) -> list[MethodRow]:
     Raises:
         InputError: naming the nearest thing that exists.
     """
-    # a row that is also named by itself is not left out as one of `all`
     rows: dict[str, MethodRow] = {}
     for part in comma_separated(text):
-        for name in methods.TABLE if part == ALL else [part]:
+        names = list(methods.TABLE) if part == ALL else [part]
+        for name in names:
             for row in _rows(name):
-                from_all = part == ALL and (row.spelling not in rows or rows[row.spelling].from_all)
-                rows[row.spelling] = replace(rows.get(row.spelling, row), from_all=from_all)
+                # the first of equal rows stays; one that is also named by itself is not left out
+                # as one of `all`
+                first = rows.get(row.spelling, replace(row, from_all=part == ALL))
+                from_all = first.from_all and part == ALL
+                rows[row.spelling] = replace(first, from_all=from_all)
     if not rows:
-        raise InputError(
-            f"no method was named; try --methods {','.join(list(methods.names())[:2])}"
-        )
+        examples = list(methods.names())[:2]
+        raise InputError(f"no method was named; try --methods {','.join(examples)}")
     return list(rows.values())
 
 
@@ -226,28 +228,25 @@ def drop_unusable(
 
 
 def _rows(text: str) -> list[MethodRow]:
+    """The row of one part of what was typed; with ``ablate`` its ablations behind it."""
     name, parts = split_row(text)
-    own = [part for part in parts if part != "ablate"]
-    full = parse_one(":".join([name, *own]))
+    typed = [part for part in parts if part != "ablate"]
+    full = parse_one(":".join([name, *typed]))
     if "ablate" not in parts:
         return [full]
     method = type(full.method)
     if not method.ablations:
-        instead = (
-            f"type which loss a row drops: {name}:-{method.terms[-1]}"
-            if len(method.terms) > 1
-            else "leave :ablate out"
-        )
+        instead = "leave :ablate out"
+        if len(method.terms) > 1:
+            instead = f"type which loss a row drops: {name}:-{method.terms[-1]}"
         raise InputError(f"{name} names no ablations; {instead}")
     rows = [full]
     for label, suffix in method.ablations.items():
-        # what the ablation sets goes before what was typed; one that changes nothing of this row is
-        # no row of its own
+        # what the ablation sets goes before what was typed
         changed = {part.partition("=")[0] for part in suffix.split(":") if "=" in part}
-        row = parse_one(
-            ":".join([name, *(part for part in own if part.partition("=")[0] not in changed)])
-            + suffix
-        )
+        kept = [part for part in typed if part.partition("=")[0] not in changed]
+        row = parse_one(":".join([name, *kept]) + suffix)
+        # one that changes nothing of this row is none
         if row.spelling != full.spelling:
             rows.append(replace(row, label=f"{full.label} {label}", ablation_of=full.spelling))
     return rows
@@ -285,13 +284,15 @@ def method_name(text: str) -> str:
     known = [*methods.names(), *methods.WRITERS]
     if name in known:
         return name
-    # a name in other letters, or several with another separator
+    # a name in other letters
     alike = [other for other in known if other.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0]
+    # several names with another separator
     words = re.split(r"[;\s]+", name)
     if len(words) > 1 and all(word in known for word in words):
         raise InputError(f"{name!r}: rows are separated by commas: {','.join(words)}")
+    # a file without its class
     if text.partition(":")[2] and file_of(name):
         raise InputError(
             f"{text}: {name} is a module; name a class in it, which begins with a capital: "
@@ -303,9 +304,13 @@ def method_name(text: str) -> str:
 def check_names(text: str) -> None:
     """Raises InputError where :func:`parse_rows` would for the name of a method. Imports classes
     of one's own, after all names are looked at, and no registered method."""
-    typed = [part.removesuffix(PLUS_INT8) for part in comma_separated(text) if part != TEACHER_TOO]
-    rows = [part for part in typed if part != ALL and split_row(part)[0] not in FINISHED]
-    for name in [method_name(row) for row in rows]:
+    names = []
+    for part in comma_separated(text):
+        row = part.removesuffix(PLUS_INT8)
+        is_finished = split_row(row)[0] in FINISHED
+        if part != TEACHER_TOO and row != ALL and not is_finished:
+            names.append(method_name(row))
+    for name in names:
         if ":" in name:
             method_class(name)
 
@@ -325,7 +330,8 @@ def parse_of(method: type, text: str) -> MethodRow:
         )
     from methods.api import missing_members
 
-    if missing := missing_members(method):  # type: ignore[arg-type]
+    missing = missing_members(method)  # type: ignore[arg-type]
+    if missing:
         raise InputError(f"{name} lacks {', '.join(missing)}; `check-method {name}` checks it")
     # settings, dropped terms, numbers of stages and the pace, in any order
     offered = settings_of(method)
@@ -356,10 +362,12 @@ def parse_of(method: type, text: str) -> MethodRow:
         plain = method(**settings)
     except ValueError as error:
         raise InputError(f"{text}: {error}") from None
-    own = tuple(sorted(numbers.items()))
-    row = MethodRow("", "", plain, tuple(sorted(dropped)), pace=pace, stage_overrides=own)
-    paced = {PACE: pace} if pace != 1.0 else {}
-    spelling = spell(name, {**row.settings, **paced}, defaults(method), row.dropped)
+    of_stages = tuple(sorted(numbers.items()))
+    row = MethodRow("", "", plain, tuple(sorted(dropped)), pace=pace, stage_overrides=of_stages)
+    spelled = dict(row.settings)
+    if pace != 1.0:
+        spelled[PACE] = pace
+    spelling = spell(name, spelled, defaults(method), row.dropped)
     return replace(row, spelling=spelling, label=spelling)
 
 
@@ -410,7 +418,8 @@ def _stage_number(where: str, name: str, text: str) -> Any:
     if number not in StageNumbers.model_fields:
         raise unknown(f"number of a stage in {where}", number, list(StageNumbers.model_fields))
     try:
-        return getattr(StageNumbers(**{number: float(text) if number in LIMITS else text}), number)
+        value = float(text) if number in LIMITS else text
+        return getattr(StageNumbers(**{number: value}), number)
     except ValidationError as error:
         raise InputError(f"{where}: {name}={text}: {error.errors()[0]['msg']}") from None
     except ValueError:
@@ -435,10 +444,12 @@ def method_class(name: str) -> type[Method]:
     try:
         kind = methods.get(name)
     except ImportError as error:
-        is_other = (error.name or "").startswith("methods.")  # a name of another contract
-        hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})" if is_other else ""
-        if error.name == (module := name.partition(":")[0]):
+        module = name.partition(":")[0]
+        hint = ""
+        if error.name == module:
             hint = f"; run this in the folder that has {module}.py, or install its package"
+        elif (error.name or "").startswith("methods."):  # a name of another contract
+            hint = f"; it is not written for contract {methods.CONTRACT} ({PAGE})"
         raise InputError(
             f"the method {name} cannot be imported: {what_to_install(error) or error}{hint}"
         ) from None
@@ -482,11 +493,12 @@ def spell(
     name: str, settings: Mapping[str, Any], default: Mapping[str, Any], dropped: tuple[str, ...]
 ) -> str:
     """The shortest spelling: what differs from the defaults, in alphabetical order."""
-    changed = []
+    parts = [name]
     for setting, value in sorted(settings.items()):
         if setting not in default or value != default[setting]:
-            changed.append(f"{setting}={as_typed(value)}")
-    return ":".join([name, *changed, *(f"-{term}" for term in sorted(dropped))])
+            parts.append(f"{setting}={as_typed(value)}")
+    parts += [f"-{term}" for term in sorted(dropped)]
+    return ":".join(parts)
 
 
 def convert(name: str, text: str, hint: Any) -> Any:
@@ -500,7 +512,8 @@ def convert(name: str, text: str, hint: Any) -> Any:
         for choice in get_args(hint):
             if str(choice) == text:
                 return choice
-        raise unknown(f"value of {name}", text, [str(choice) for choice in get_args(hint)])
+        choices = [str(choice) for choice in get_args(hint)]
+        raise unknown(f"value of {name}", text, choices)
     # yes or no
     if hint is bool:
         if text.lower() in ("true", "false"):

@@ -109,7 +109,10 @@ def _needs_other_scores(record: Record | None, task: Task) -> TypeGuard[Record]:
     if record is None or record.status != "ok" or not record.scores:
         return False
     there = metrics_of(record)
-    return there != task.metrics if task.files else not set(task.metrics) <= set(there)
+    # of a user's task the order says which metric comes first
+    if task.files:
+        return there != task.metrics
+    return not set(task.metrics) <= set(there)
 
 
 def _metrics_from_answers(record: Record, task: Task, store: Store) -> tuple[str, ...]:
@@ -118,9 +121,12 @@ def _metrics_from_answers(record: Record, task: Task, store: Store) -> tuple[str
     A known task's record keeps those that it has besides.
     """
     there = metrics_of(record)
-    if not (set(task.metrics) <= set(there) or store.has_predictions(record)):
+    has_all = set(task.metrics) <= set(there)
+    if not has_all and not store.has_predictions(record):
         return ()
-    return task.metrics if task.files else tuple(dict.fromkeys((*task.metrics, *there)))
+    if task.files:
+        return task.metrics
+    return tuple(dict.fromkeys((*task.metrics, *there)))
 
 
 def rescoring_notes(cells: Sequence[Planned]) -> list[str]:
@@ -128,9 +134,10 @@ def rescoring_notes(cells: Sequence[Planned]) -> list[str]:
     from bench.stats.metrics import label_of
 
     # task and metrics -> records
-    counts = Counter(
-        (shown_tasks(planned.cell), planned.rescored_by) for planned in cells if planned.rescored_by
-    )
+    counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+    for planned in cells:
+        if planned.rescored_by:
+            counts[shown_tasks(planned.cell), planned.rescored_by] += 1
     notes = []
     for (name, metrics), count in counts.items():
         records = "record" if count == 1 else "records"
@@ -148,7 +155,9 @@ def set_aside_notes(cells: Sequence[Planned], store: Store) -> list[str]:
     for planned in cells:
         if not planned.is_todo or planned.record is not None:
             continue
-        if why := store.set_aside_reason(planned.cell):
+        # a cell may be to do because it was never trained
+        why = store.set_aside_reason(planned.cell)
+        if why:
             where = f"{shown_tasks(planned.cell)}, seed {planned.cell.seed}"
             notes.append(
                 f"{planned.cell.label} on {where}, is trained again, because its record was set "

@@ -328,8 +328,9 @@ def _for_paper(
     """A table of an experiment as LaTeX: its rows in the order in which the experiment has them."""
     paper = paper_of(group, settings)
     if table.show == "reappearance":
-        return retention(group, tables[""], paper)
-    return main_table(group, tables[""], tables.get("-intervals"), group.students, paper)
+        return retention(group, paper)
+    has_verdicts = "-intervals" in tables
+    return main_table(group, group.students, paper, has_verdicts)
 
 
 def _pictures(group: Study, report: Path, latex: bool, stem: str) -> list[Picture]:

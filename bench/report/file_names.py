@@ -37,31 +37,31 @@ KNOWN = {EMBEDDED_SHA256: EMBEDDED_NAME}
 """Base weights -> the name of their teacher, whose groups have a name without a digest."""
 
 
-def place_of(group: Study) -> Path:
+def place_of(study: Study) -> Path:
     """The folder of a group's report, below the folder of all reports.
 
     It is named by the data, then by the teacher and the recipe.
     """
-    return Path(data_name(group), group_name(group))
+    return Path(data_name(study), group_name(study))
 
 
-def paper_place(title: str, group: Study) -> Path:
+def paper_place(title: str, study: Study) -> Path:
     """The folder of an experiment's report: the paper, then the data, the teacher and the recipe.
 
     The part of a title behind a colon is not in the name.
     """
     paper = slug(title.partition(":")[0]).lower()
-    data = data_name(group)
-    name = group_name(group)
-    return Path(fitted(paper, [title]), fitted(f"{data}-{name}", [data, name, group.identity]))
+    data = data_name(study)
+    name = group_name(study)
+    return Path(fitted(paper, [title]), fitted(f"{data}-{name}", [data, name, study.identity]))
 
 
-def data_name(group: Study) -> str:
+def data_name(study: Study) -> str:
     """``glue``, ``glue-20000-rows``, ``sample-v2``: the examples, and how many training rows.
 
     All of them need no number.
     """
-    data = group.cell.data
+    data = study.cell.data
     facts = data_facts(data.slug)
     name = data.slug
     if facts.source == FOLDER and facts.folder == GLUE_FOLDER:
@@ -71,7 +71,7 @@ def data_name(group: Study) -> str:
     return fitted(slug(name).lower(), [data.slug, data.max_train_rows])
 
 
-def group_name(group: Study) -> str:
+def group_name(study: Study) -> str:
     """The teacher, the recipe, and what else distinguishes the group.
 
     Example: ``all-minilm-l6-v2-common-3-epochs``. Words alone name a group of a known teacher,
@@ -79,15 +79,15 @@ def group_name(group: Study) -> str:
     that makes the group: folders of the same name, or names that a file name writes alike, keep
     their own files.
     """
-    recipe = group.recipe
-    epochs = f"{group.epochs:g}"
-    teacher = group.cell.teacher
-    numeric = group.cell.numeric
-    data = group.cell.data.slug
+    recipe = study.recipe
+    epochs = f"{study.epochs:g}"
+    teacher = study.cell.teacher
+    numeric = study.cell.numeric
+    data = study.cell.data.slug
     name = slug(KNOWN.get(teacher.base, teacher.name).split("/")[-1].split(" (")[0])
     parts = []
-    if group.optimizer != ADAMW:
-        parts.append(group.optimizer)
+    if study.optimizer != ADAMW:
+        parts.append(study.optimizer)
     if numeric.precision != "fp32":
         parts.append(numeric.precision)
     # in full the name would be too long for many teachers
@@ -99,19 +99,19 @@ def group_name(group: Study) -> str:
     words_suffice = (
         teacher.base in KNOWN
         and teacher.origin == "fine-tuned"
-        and group.optimizer == ADAMW
+        and study.optimizer == ADAMW
         and numeric == NumericIdentity(threads=numeric.threads)
         and slug(data).lower() == data
         and not re.search(r"-\d+-rows$", data)
         and re.fullmatch("[a-z]+", recipe)
-        and float(epochs) == group.epochs
+        and float(epochs) == study.epochs
     )
     if words_suffice:
         words = slug("-".join([name, recipe, f"{epochs}-epochs", *parts])).lower()
-        return fitted(words, group.identity)
+        return fitted(words, study.identity)
     # what is cut off is at the end: the length of the recipe
     words = slug("-".join([name[:SHORT_TEACHER], *parts, recipe, f"{epochs}ep"])).lower()
-    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(group.identity)[:DIGITS]}"
+    return f"{words[: LONGEST - DIGITS - 1].rstrip('-.')}-{digest(study.identity)[:DIGITS]}"
 
 
 def fitted(name: str, identity: object, longest: int = LONGEST) -> str:

@@ -36,7 +36,7 @@ DIGITS = 4
 
 
 def html_page(
-    group: Study,
+    study: Study,
     tables: Mapping[str, Table],
     sections: Sequence[Section],
     papers: Mapping[str, LatexTable],
@@ -66,25 +66,25 @@ def html_page(
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = (HERE / "page.js").read_text(encoding="utf-8")
     template = _environment().get_template("page.html")
-    typed = commands(group)
+    typed = commands(study)
     return template.render(
-        title=group.heading,
-        facts=facts(group),
+        title=study.heading,
+        facts=facts(study),
         command=typed[0] if typed else "",
         further=len(typed) - 1,
         sections=[section for section in sections if any(section[1:])],
         summary=SUMMARY,
         name_of={table.title: stem for stem, table in tables.items()},
         for_paper=papers,
-        methods=sorted({record.cell.method for record in group.records}),
-        columns=[column.title for column in group.printed_columns],
+        methods=sorted({record.cell.method for record in study.records}),
+        columns=[column.title for column in study.printed_columns],
         notes=Footnotes(),
         detail=detail,
         split=_split,
         image=lambda svg: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}",
         width=lambda svg: round(1.8 * float(re.findall(rb'width="([\d.]+)pt"', svg)[0])),
         # when the tables have added their details
-        numbers=lambda: numbers_of(group, details, files),
+        numbers=lambda: numbers_of(study, details, files),
         style=style,
         script=script,
         style_hash=_hash(style),
@@ -162,33 +162,33 @@ def _rounded(value: float) -> float:
 
 
 def numbers_of(
-    group: Study, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
+    study: Study, details: Sequence[Mapping[str, Any]], files: Mapping[str, tuple[str, str]]
 ) -> dict[str, Any]:
     """What the page's filters, closer looks and copies are made of, as JSON has it."""
     rows = {}
-    for label in group.systems:
+    for label in study.systems:
         rows[label] = {
-            "name": group.called(label),
-            "method": group.records_of(label)[0].cell.method,
-            "complete": label in group.mean_scores,
+            "name": study.called(label),
+            "method": study.records_of(label)[0].cell.method,
+            "complete": label in study.mean_scores,
         }
     # the records that a closer look names
     shown = {key for detail in details for key in detail.get("keys", ())}
     records = {}
-    for record in group.records:
+    for record in study.records:
         if record.key in shown:
             records[record.key] = {
                 "row": record.called,
-                "tasks": list(map(group.shown, record.cell.tasks)),
+                "tasks": list(map(study.shown, record.cell.tasks)),
                 "seed": record.cell.seed,
                 "scores": {name: _percent(scores) for name, scores in record.scores.items()},
             }
     return {
-        "columns": [column.title for column in group.printed_columns],
+        "columns": [column.title for column in study.printed_columns],
         "rows": rows,
         "details": details,
         "records": records,
-        "results": shlex.quote(group.results),
+        "results": shlex.quote(study.results),
         "files": files,
     }
 

@@ -77,11 +77,11 @@ class Look(NamedTuple):
     shape: str
 
 
-def looks(group: Study) -> dict[str, Look]:
+def looks(study: Study) -> dict[str, Look]:
     """Row -> the look of its method: variants look alike. The teacher is a grey diamond."""
-    method_of = {label: group.records_of(label)[0].cell.method for label in group.systems}
+    method_of = {label: study.records_of(label)[0].cell.method for label in study.systems}
     look_of_method: dict[str, Look] = {}
-    for label in group.students:
+    for label in study.students:
         number_of_method = len(look_of_method)
         colour = COLOURS[number_of_method % len(COLOURS)]
         shape = SHAPES[number_of_method % len(SHAPES)]
@@ -96,23 +96,23 @@ MOST_ROWS = 60
 """A picture shows at most so many rows: nobody reads one of more. The tables have all of them."""
 
 
-def systems_in(group: Study) -> list[str]:
+def systems_in(study: Study) -> list[str]:
     """The rows of the pictures, the best mean first.
 
     They are those of :func:`_systems`, at most :data:`MOST_ROWS`, the teacher among them.
     """
-    return _first(_systems(group))
+    return _first(_systems(study))
 
 
-def _systems(group: Study) -> list[str]:
+def _systems(study: Study) -> list[str]:
     """The rows that are complete and no variant of another row, the best mean first.
 
     They are all complete ones where that leaves one student.
     """
     complete = sorted(
-        group.mean_intervals, key=lambda label: (-(group.mean_intervals[label].value or 0.0), label)
+        study.mean_intervals, key=lambda label: (-(study.mean_intervals[label].value or 0.0), label)
     )
-    systems = [label for label in complete if label == TEACHER or not own_row(group, label)]
+    systems = [label for label in complete if label == TEACHER or not own_row(study, label)]
     has_several_students = len(set(systems) - {TEACHER}) > 1
     return systems if has_several_students else complete
 
@@ -125,9 +125,9 @@ def _first(rows: Sequence[str]) -> list[str]:
     return shown
 
 
-def left_out_of_pictures(group: Study) -> str:
+def left_out_of_pictures(study: Study) -> str:
     """A sentence for a caption, where a picture has not all rows; "" where it has."""
-    count = len(_systems(group))
+    count = len(_systems(study))
     if count <= MOST_ROWS:
         return ""
     return f"Of {count} rows the {MOST_ROWS} with the highest means are drawn."
@@ -177,15 +177,15 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
         figure.savefig(out, format=form, metadata=dict.fromkeys(undated))
 
 
-def row_height(group: Study, labels: Sequence[str]) -> float:
+def row_height(study: Study, labels: Sequence[str]) -> float:
     """The height of a row in inches: more where a name takes two lines or three."""
-    most_breaks = max(text_of(group.called(label)).count("\n") for label in labels)
+    most_breaks = max(text_of(study.called(label)).count("\n") for label in labels)
     return (0.21, 0.25, 0.36)[most_breaks]
 
 
-def _name_rows(axes: Any, group: Study, labels: Sequence[str]) -> None:
+def _name_rows(axes: Any, study: Study, labels: Sequence[str]) -> None:
     """Write the rows' names at the left, the first at the top."""
-    names = [text_of(group.called(label)) for label in labels]
+    names = [text_of(study.called(label)) for label in labels]
     axes.set_yticks(range(len(labels)), names, linespacing=0.9)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -224,17 +224,17 @@ def _panels(figure: Any, grid: Grid, count: int, **options: Any) -> list[Any]:
 # ---- the forest plot
 
 
-def plotted_differences(group: Study) -> dict[str, TableCell]:
+def plotted_differences(study: Study) -> dict[str, TableCell]:
     """Row -> the cell of its mean difference to the baseline, the largest first.
 
     They are the teacher and the complete systems.
     """
     differences = {
         label: cell
-        for label, cell in verdicts_of_means(group).items()
-        if label in group.mean_intervals
+        for label, cell in verdicts_of_means(study).items()
+        if label in study.mean_intervals
     }
-    teacher = group.pairs.get((TEACHER, reference_of(group)))
+    teacher = study.pairs.get((TEACHER, reference_of(study)))
     if differences and teacher is not None:
         differences[TEACHER] = teacher
     ordered = sorted(differences, key=lambda label: (-(differences[label].value or 0.0), label))
@@ -275,17 +275,17 @@ def _ends(cells: Sequence[TableCell]) -> tuple[float, float]:
     return left - margin, right + margin
 
 
-def forest(group: Study, form: str = "svg") -> bytes | None:
+def forest(study: Study, form: str = "svg") -> bytes | None:
     """The forest plot: each row's mean difference to the baseline, with its interval.
 
     It is None where no two complete rows have stored answers.
     """
-    cells = plotted_differences(group)
+    cells = plotted_differences(study)
     if not cells:
         return None
-    look = looks(group)
-    reference = reference_of(group)
-    height = row_height(group, list(cells)) * len(cells) + 0.6
+    look = looks(study)
+    reference = reference_of(study)
+    height = row_height(study, list(cells)) * len(cells) + 0.6
     with drawing(NARROW, height, form) as (figure, out):
         axes = figure.subplots()
         left, right = _ends(list(cells.values()))
@@ -295,12 +295,12 @@ def forest(group: Study, form: str = "svg") -> bytes | None:
             _draw_difference(axes, place, cell, look[label], is_filled)
         axes.axvline(0, color=GREY, linewidth=0.7)
         # the majority class, where it is near
-        if group.majority is not None and reference in group.mean_intervals:
-            distance = group.majority - (group.mean_intervals[reference].value or 0.0)
+        if study.majority is not None and reference in study.mean_intervals:
+            distance = study.majority - (study.mean_intervals[reference].value or 0.0)
             if left < distance < right:
                 axes.axvline(distance, color=GREY, linewidth=0.7, linestyle=":")
-        _name_rows(axes, group, list(cells))
-        axes.set_xlabel(text_of(f"difference to {group.called(reference)} (points)", 40))
+        _name_rows(axes, study, list(cells))
+        axes.set_xlabel(text_of(f"difference to {study.called(reference)} (points)", 40))
     return out.getvalue()
 
 
@@ -361,33 +361,33 @@ class Point(NamedTuple):
     fewer_seeds: bool
 
 
-def _rows_of_few_seeds(group: Study) -> set[str]:
+def _rows_of_few_seeds(study: Study) -> set[str]:
     """The rows that lack seeds in a column of the mean."""
     few = set()
-    for label in group.mean_intervals:
-        if any(group.lacks_seeds(label, column) for column in group.averaged):
+    for label in study.mean_intervals:
+        if any(study.lacks_seeds(label, column) for column in study.averaged):
             few.add(label)
     return few
 
 
-def _is_better(group: Study, row: str, other: str) -> bool:
+def _is_better(study: Study, row: str, other: str) -> bool:
     """Whether the interval of two rows' mean difference is above 0; never without verdicts."""
-    if group.no_verdict:
+    if study.no_verdict:
         return False
-    pair = group.pairs.get((row, other))
+    pair = study.pairs.get((row, other))
     return pair is not None and (pair.low or 0.0) > 0
 
 
 def points(
-    group: Study, costs: Mapping[str, float], shown: Collection[str] | None = None
+    study: Study, costs: Mapping[str, float], shown: Collection[str] | None = None
 ) -> list[Point]:
     """The complete rows that have a cost, the best mean first.
 
     Args:
         shown: only these of them; each is compared with all complete rows.
     """
-    few = _rows_of_few_seeds(group)
-    means = {label: cell for label, cell in group.mean_intervals.items() if label in costs}
+    few = _rows_of_few_seeds(study)
+    means = {label: cell for label, cell in study.mean_intervals.items() if label in costs}
     highest_first = sorted(means, key=lambda label: -(means[label].value or 0.0))
     judged = []
     for label, mean in means.items():
@@ -396,23 +396,23 @@ def points(
         value = mean.value or 0.0
         higher = [row for row in highest_first if (means[row].value or 0.0) > value]
         rivals = [row for row in higher if row not in few and costs[row] <= costs[label]]
-        is_beaten = any(_is_better(group, row, label) for row in rivals)
+        is_beaten = any(_is_better(study, row, label) for row in rivals)
         judged.append(
             Point(label, costs[label], value, mean.low, mean.high, is_beaten, label in few)
         )
     return sorted(judged, key=lambda point: (-point.value, point.label))
 
 
-def flops_of(group: Study) -> dict[str, float]:
+def flops_of(study: Study) -> dict[str, float]:
     """Row -> FLOPs of one sequence of 128 tokens, in G.
 
     Rows in 8 bits are left out: they need as many operations as in fp32, and each costs less.
     """
     flops = {}
-    for label in group.systems:
+    for label in study.systems:
         counts = [
             record.sizes.flops
-            for record in group.records_of(label)
+            for record in study.records_of(label)
             if record.sizes and record.point not in POINTS_IN_8_BITS
         ]
         if counts:
@@ -420,16 +420,16 @@ def flops_of(group: Study) -> dict[str, float]:
     return flops
 
 
-def files_of(group: Study) -> dict[str, float]:
+def files_of(study: Study) -> dict[str, float]:
     """Row -> megabytes of its file; nothing where all models have the same number of bits.
 
     There, parameters and FLOPs say as much.
     """
-    if not group.has_small_files:
+    if not study.has_small_files:
         return {}
     megabytes = {}
-    for label in group.systems:
-        sizes = [record.sizes.megabytes for record in group.records_of(label) if record.sizes]
+    for label in study.systems:
+        sizes = [record.sizes.megabytes for record in study.records_of(label) if record.sizes]
         if sizes:
             megabytes[label] = min(sizes)
     return megabytes
@@ -448,7 +448,7 @@ APART = 0.014
 """Two rows of one cost are drawn so far apart, as a share of the axis."""
 
 
-def scatter(group: Study, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
+def scatter(study: Study, costs: Mapping[str, float], form: str, axis: str) -> bytes | None:
     """One point a row with its interval, and the front of those that no cheaper row surpasses.
 
     Rows of one cost are side by side. It is None for fewer than two rows.
@@ -457,33 +457,33 @@ def scatter(group: Study, costs: Mapping[str, float], form: str, axis: str) -> b
         costs: row -> its cost.
         axis: what the axis of the costs is called.
     """
-    shown = points(group, costs, set(systems_in(group)))
+    shown = points(study, costs, set(systems_in(study)))
     if len(shown) < 2:
         return None
-    look = looks(group)
+    look = looks(study)
     least = min(point.cost for point in shown)
     most = max(point.cost for point in shown)
     span = max(most / least, 1.5)
 
     # the legend has two columns of names, below the picture
-    names = [_name_and_score(group, point) for point in shown]
+    names = [_name_and_score(study, point) for point in shown]
     lines = [name.count("\n") + 1 for name in names]
     half = (len(shown) + 1) // 2
     legend_lines = max(sum(lines[:half]), sum(lines[half:]))
 
     with drawing(NARROW, 2.3 + 0.13 * legend_lines, form) as (figure, out):
         axes = figure.subplots()
-        if not group.no_verdict:
+        if not study.no_verdict:
             _draw_front(axes, front(shown), right_end=most * span**0.08)
         for point, name in zip(shown, names, strict=True):
             _draw_point(axes, point, _beside_alike(point, shown, span), look[point.label], name)
         _scale_costs(axes, least, most, span)
         # the majority class, where it is near
         lowest = min(point.low or point.value for point in shown)
-        if group.majority is not None and group.majority > lowest - 2:
-            axes.axhline(group.majority, color=GREY, linewidth=0.7, linestyle=":")
+        if study.majority is not None and study.majority > lowest - 2:
+            axes.axhline(study.majority, color=GREY, linewidth=0.7, linestyle=":")
         axes.set_xlabel(axis)
-        axes.set_ylabel(f"mean score, {counted(len(group.averaged), 'column')} (%)")
+        axes.set_ylabel(f"mean score, {counted(len(study.averaged), 'column')} (%)")
         figure.legend(
             loc="outside lower center",
             ncols=2,
@@ -494,10 +494,10 @@ def scatter(group: Study, costs: Mapping[str, float], form: str, axis: str) -> b
     return out.getvalue()
 
 
-def _name_and_score(group: Study, point: Point) -> str:
+def _name_and_score(study: Study, point: Point) -> str:
     """The words of a point in the legend."""
     few = " (fewer seeds)" if point.fewer_seeds else ""
-    return f"{text_of(group.called(point.label), 22)} {point.value:.1f}{few}"
+    return f"{text_of(study.called(point.label), 22)} {point.value:.1f}{few}"
 
 
 def _draw_front(axes: Any, best: Sequence[Point], right_end: float) -> None:
@@ -555,35 +555,35 @@ def _scale_costs(axes: Any, least: float, most: float, span: float) -> None:
 # ---- score by one setting
 
 
-def setting_curves(group: Study, form: str = "svg") -> bytes | None:
+def setting_curves(study: Study, form: str = "svg") -> bytes | None:
     """A panel for each setting of which several values stand in the table.
 
     It shows the mean difference to the method as it is, with its interval. None: there is no such
     setting.
     """
-    shown = sweeps(group)[:MOST_PANELS]
+    shown = sweeps(study)[:MOST_PANELS]
     if not shown:
         return None
-    look = looks(group)
+    look = looks(study)
     grid = _grid(len(shown))
     with drawing(grid.width, 1.5 * grid.down + 0.25, form) as (figure, out):
         for axes, sweep in zip(_panels(figure, grid, len(shown), sharey=True), shown, strict=True):
-            _draw_sweep(axes, group, sweep, look[sweep.reference])
+            _draw_sweep(axes, study, sweep, look[sweep.reference])
             _scale_sweep(axes, sweep, grid)
             axes.set_xlabel(text_of(sweep.setting))
             width = 30 if grid.across < 3 else 22
-            title = text_of(group.called(sweep.reference), width)
+            title = text_of(study.called(sweep.reference), width)
             axes.set_title(title, color=look[sweep.reference].colour, **PANEL_TITLE)
         figure.supylabel("mean difference (points)", fontsize=7)
     return out.getvalue()
 
 
-def _draw_sweep(axes: Any, group: Study, sweep: Sweep, look: Look) -> None:
+def _draw_sweep(axes: Any, study: Study, sweep: Sweep, look: Look) -> None:
     """The rows of a sweep: points with intervals, the row they are compared with filled."""
     for place, row in enumerate(sweep.rows.values()):
         is_reference = row == sweep.reference
         # the reference has no difference to itself
-        cell = group.pairs.get((row, sweep.reference), number(0.0, low=0.0, high=0.0))
+        cell = study.pairs.get((row, sweep.reference), number(0.0, low=0.0, high=0.0))
         axes.vlines(place, cell.low or 0.0, cell.high or 0.0, color=look.colour, alpha=0.5)
         axes.plot(
             place,
@@ -661,9 +661,9 @@ def _to_map(study: Study) -> RetentionMap | None:
     )
 
 
-def retention_map(group: Study, form: str = "svg") -> bytes | None:
+def retention_map(study: Study, form: str = "svg") -> bytes | None:
     """The retention of each system, by column; the colours part at 100."""
-    shown = _to_map(group)
+    shown = _to_map(study)
     if shown is None:
         return None
     cells = list(shown.cells.values())
@@ -677,7 +677,7 @@ def retention_map(group: Study, form: str = "svg") -> bytes | None:
     room = (NARROW_TITLES if is_narrow else WIDE_TITLES) // columns
     titles = [text_of(title, max(2, min(12, room))) for title in shown.titles]
 
-    height = row_height(group, labels) * len(labels) + 0.75
+    height = row_height(study, labels) * len(labels) + 0.75
     with drawing(NARROW if is_narrow else WIDE, height, form) as (figure, out):
         axes = figure.subplots()
         image = axes.imshow(values, cmap="PuOr", vmin=100 - reach, vmax=100 + reach, aspect="auto")
@@ -685,7 +685,7 @@ def retention_map(group: Study, form: str = "svg") -> bytes | None:
             for column, cell in enumerate(line):
                 _write_retention(axes, row, column, cell, reach)
         axes.set_xticks(range(columns), titles)
-        _name_rows(axes, group, labels)
+        _name_rows(axes, study, labels)
         axes.set_ylim(len(labels) - 0.5, -0.5)
         axes.grid(visible=False)
         axes.tick_params(length=0)
@@ -724,12 +724,12 @@ Losses = Mapping[str, Sequence[float]]
 """Name of a loss -> its values over the steps of one stage."""
 
 
-def learning_curves(group: Study, form: str = "svg") -> bytes | None:
+def learning_curves(study: Study, form: str = "svg") -> bytes | None:
     """A panel for each system with its losses over the training; and one of the scores by epoch.
 
     It is None where nobody asked for scores by epoch.
     """
-    records = _drawn_trainings(group)
+    records = _drawn_trainings(study)
     by_epoch = {}
     for label, record in records.items():
         scores = record.usage.get("epochs", {}).get("scores", [])
@@ -738,13 +738,13 @@ def learning_curves(group: Study, form: str = "svg") -> bytes | None:
     if not by_epoch:
         return None
 
-    look = looks(group)
+    look = looks(study)
     count = len(records) + 1
     grid = _grid(count)
     with drawing(grid.width, 1.45 * grid.down + 0.25, form) as (figure, out):
         *of_losses, of_scores = _panels(figure, grid, count)
         for axes, (label, record) in zip(of_losses, records.items(), strict=True):
-            _draw_training(axes, group.called(label), record, look[label].colour)
+            _draw_training(axes, study.called(label), record, look[label].colour)
         for label, scores in by_epoch.items():
             of_scores.plot(
                 range(1, len(scores) + 1),
@@ -760,14 +760,14 @@ def learning_curves(group: Study, form: str = "svg") -> bytes | None:
     return out.getvalue()
 
 
-def _drawn_trainings(group: Study) -> dict[str, Record]:
+def _drawn_trainings(study: Study) -> dict[str, Record]:
     """Row -> the record whose losses are drawn: its first one on the task that most rows have.
 
     Ablations are left out. Methods as they are come before rows with changed settings.
     """
     # the task that most rows have
-    rows_of: dict[str, set[str]] = {task: set() for task in group.tasks}
-    for record in group.records:
+    rows_of: dict[str, set[str]] = {task: set() for task in study.tasks}
+    for record in study.records:
         cell = record.cell
         if record.terms and cell.ablation_of is None and cell.method != TEACHER:
             for task in rows_of.keys() & set(cell.tasks):
@@ -775,17 +775,17 @@ def _drawn_trainings(group: Study) -> dict[str, Record]:
     task = max(rows_of, key=lambda task: len(rows_of[task]), default="")
 
     # each training once: operating points share one
-    labels = [label for label in group.systems if label in rows_of.get(task, ())]
+    labels = [label for label in study.systems if label in rows_of.get(task, ())]
     row_of_training: dict[str, str] = {}
     records: dict[str, Record] = {}
     for label in sorted(labels, key=lambda label: ":" in label):
-        record = next(record for record in group.records_of(label, task) if record.terms)
+        record = next(record for record in study.records_of(label, task) if record.terms)
         if record.train_key not in row_of_training:
             row_of_training[record.train_key] = label
             records[label] = record
 
     # the complete rows; where no row is complete, some
-    systems = systems_in(group)
+    systems = systems_in(study)
     complete = {label: record for label, record in records.items() if label in systems}
     return complete or dict(list(records.items())[:MOST_PANELS])
 
@@ -885,19 +885,19 @@ PICTURES: Mapping[str, tuple[str, str, Callable[[Study, str], bytes | None]]] = 
         f"Of one sequence of 128 tokens, 2 x MACs, logarithmic scale. {FRONT} "
         f"Bars: 95 % intervals, not adjusted. {HOLLOW} Diamond: the teacher. "
         "Rows of one cost are drawn side by side; rows in 8 bits are left out.",
-        lambda group, form: scatter(group, flops_of(group), form, "FLOPs (G)"),
+        lambda study, form: scatter(study, flops_of(study), form, "FLOPs (G)"),
     ),
     "score-latency": (
         "Mean score against measured latency",
         "The same against the median time of a batch ({conditions}).",
-        lambda group, form: scatter(
-            group, group.speed.latencies, form, if_busy("latency (ms)", group)
+        lambda study, form: scatter(
+            study, study.speed.latencies, form, if_busy("latency (ms)", study)
         ),
     ),
     "score-file": (
         "Mean score against the size of the file",
         "The same against the megabytes of the saved model.",
-        lambda group, form: scatter(group, files_of(group), form, "file (MB)"),
+        lambda study, form: scatter(study, files_of(study), form, "file (MB)"),
     ),
     "retention": (
         "Retention",

@@ -171,7 +171,7 @@ def printed_cells(
     return found
 
 
-def beside_ours(group: Study, printed: Mapping[str, PrintedRow]) -> Table | None:
+def beside_ours(study: Study, printed: Mapping[str, PrintedRow]) -> Table | None:
     """Ours and the paper's, cell by cell, of the rows that a file names.
 
     It is None where the file names no row that was measured.
@@ -180,13 +180,16 @@ def beside_ours(group: Study, printed: Mapping[str, PrintedRow]) -> Table | None
         printed: row -> the printed row that it is.
     """
     # nothing generated compares with a paper
-    if group.facts.source == SAMPLE:
+    if study.facts.source == SAMPLE:
         return None
     lines: list[Line] = []
-    for column in group.columns:
-        for label in group.systems:
+    comparable = 0
+    for column in study.columns:
+        for label in study.systems:
             if label in printed:
-                lines += _pairs(group, label, column, printed[label])
+                for line, is_comparable in _pairs(study, label, column, printed[label]):
+                    lines.append(line)
+                    comparable += is_comparable
     if not lines:
         return None
     columns = [
@@ -197,7 +200,6 @@ def beside_ours(group: Study, printed: Mapping[str, PrintedRow]) -> Table | None
         Column("where", words=True),
         Column("comparable", words=True),
     ]
-    comparable = sum(line.cells[-1].text == YES for line in lines)
     note = (
         f"{comparable} of {len(lines)} pairs are comparable. The experiment's file names the "
         "printed row that each of its rows is, and how its own is another system."
@@ -205,13 +207,16 @@ def beside_ours(group: Study, printed: Mapping[str, PrintedRow]) -> Table | None
     return Table("Printed numbers and ours", columns, lines, (note,))
 
 
-def _pairs(group: Study, label: str, main: ScoreColumn, printed: PrintedRow) -> Iterator[Line]:
-    """A line for each printed cell of a row that is of this column's examples."""
+def _pairs(
+    study: Study, label: str, main: ScoreColumn, printed: PrintedRow
+) -> Iterator[tuple[Line, bool]]:
+    """A line for each printed cell of a row that is of this column's examples, and whether the two
+    numbers are comparable."""
     for cell in printed.cells:
         # ours by the paper's metric, where that was measured
         by_theirs = replace(main, metric=cell.metric)
-        column = by_theirs if group.values(label, by_theirs) else main
-        scores = list(group.values(label, column).values())
+        column = by_theirs if study.values(label, by_theirs) else main
+        scores = list(study.values(label, column).values())
         if not scores or (cell.task, cell.evaluation) != (column.task, column.evaluation):
             continue
         ours = SUMMED[printed.summed](scores)
@@ -220,19 +225,19 @@ def _pairs(group: Study, label: str, main: ScoreColumn, printed: PrintedRow) -> 
         where = f"{cell.system}; {cell.source}, {cell.table}"
         if cell.note:
             where += f" ({cell.note})"
-        reasons = [*_reasons(group, label, column, cell), *printed.differs]
-        keys = tuple(record.key for record in group.finished(label, column))
+        reasons = [*_reasons(study, label, column, cell), *printed.differs]
+        keys = tuple(record.key for record in study.finished(label, column))
         cells = (
-            TableCell(group.called(label), plain=label),
+            TableCell(study.called(label), plain=label),
             TableCell(f"{ours:.1f}{seeds}", ours, n=len(scores), keys=keys),
             TableCell(theirs, cell.value, plain=f"{cell.value:g}"),
             TableCell(where),
             TableCell("no: " + "; ".join(reasons) if reasons else YES),
         )
-        yield Line(column.title, cells, row=label)
+        yield Line(column.title, cells, row=label), not reasons
 
 
-def _reasons(group: Study, label: str, column: ScoreColumn, printed: Published) -> list[str]:
+def _reasons(study: Study, label: str, column: ScoreColumn, printed: Published) -> list[str]:
     """Why a printed number and ours are not of the same examples, metric and pre-training."""
     reasons = []
     # the split and the metric
@@ -246,20 +251,20 @@ def _reasons(group: Study, label: str, column: ScoreColumn, printed: Published) 
         reasons.append(f"{label_of(printed.metric)}, ours is {label_of(column.metric)}")
 
     # the examples: a folder with another number of them holds something else
-    data = [record.cell.data for record in group.records if column.task in record.cell.tasks]
+    data = [record.cell.data for record in study.records if column.task in record.cell.tasks]
     counts = {each.rows.get(column.evaluation) for each in data}
     if counts != {DEVELOPMENT_EXAMPLES.get((column.task, column.evaluation))}:
         suite = "SQuAD" if column.task.startswith("squad") else "GLUE"
         reasons.append(f"not {suite}'s development set")
     if any(each.max_train_rows for each in data):
         reasons.append("fewer training examples")
-    return [*reasons, *_pretrainings(group, label, column)]
+    return [*reasons, *_pretrainings(study, label, column)]
 
 
-def _pretrainings(group: Study, label: str, column: ScoreColumn) -> list[str]:
+def _pretrainings(study: Study, label: str, column: ScoreColumn) -> list[str]:
     """The pre-trainings of a row that were ours, and on which text."""
     texts = set()
-    for record in group.finished(label, column):
+    for record in study.finished(label, column):
         for artefact in record.artefacts.values():
             if {"train", "text"} <= artefact.keys():
                 text = artefact["text"]

@@ -75,7 +75,7 @@ class Asked:
         return replace(self, request=replace(self.request, corpus=(), corpus_tokens=None))
 
 
-def commands(group: Study) -> list[str]:
+def commands(study: Study) -> list[str]:
     """The commands that find the records of a group, each with the rows that have the same tasks
     and seeds.
 
@@ -84,15 +84,15 @@ def commands(group: Study) -> list[str]:
     to know. The trials of a search have none: they are made again by the search whose best row
     names them.
     """
-    if group.facts.held_back and group.facts.augmented is None:
+    if study.facts.held_back and study.facts.augmented is None:
         return []
-    shared = request_of(group)
-    usual = _usual(group)
+    shared = request_of(study)
+    usual = _usual(study)
 
     # row, and how it was asked for -> task -> seeds
     found: dict[tuple[str, Asked], dict[str, set[int]]] = {}
-    for record in _in_order(group):
-        how = _asked(Recorded(record.cell, usual=usual, text=_text(record, group)), shared)
+    for record in _in_order(study):
+        how = _asked(Recorded(record.cell, usual=usual, text=_text(record, study)), shared)
         seeds_of_task = found.setdefault((_row(record), how), {})
         seeds = seeds_of_task.setdefault(record.cell.tasks[0], set())
         seeds.add(record.cell.seed)
@@ -107,26 +107,26 @@ def commands(group: Study) -> list[str]:
         for some in dict.fromkeys(tuple(sorted(seeds)) for seeds in seeds_of_task.values()):
             tasks = how.together
             if not tasks:
-                tasks = tuple(t for t in group.tasks if seeds_of_task.get(t) == set(some))
+                tasks = tuple(t for t in study.tasks if seeds_of_task.get(t) == set(some))
             command = (how, tasks, some)
             if not _has_text(how):
                 alike = [c for c in rows if (c[0].without_text, *c[1:]) == command]
                 command = next(iter(alike), command)
             rows.setdefault(command, []).append(row)
     if not rows:
-        teachers = replace(shared, methods="", tasks=_typed(group, group.tasks), seeds=())
-        return [_command(group, "run", replace(teachers, corpus=(), corpus_tokens=None), [])]
+        teachers = replace(shared, methods="", tasks=_typed(study, study.tasks), seeds=())
+        return [_command(study, "run", replace(teachers, corpus=(), corpus_tokens=None), [])]
     return [
-        _command_of_rows(group, how, tasks, seeds, named)
+        _command_of_rows(study, how, tasks, seeds, named)
         for (how, tasks, seeds), named in rows.items()
     ]
 
 
-def _in_order(group: Study) -> list[Record]:
+def _in_order(study: Study) -> list[Record]:
     """The records of a group's rows, in the order of its table where that has one."""
-    labels = group.systems if group.order else ()
+    labels = study.systems if study.order else ()
     place = {label: number for number, label in enumerate(labels)}
-    students = [record for record in group.records if record.row != TEACHER]
+    students = [record for record in study.records if record.row != TEACHER]
     return sorted(students, key=lambda record: place.get(record.row, 0))
 
 
@@ -160,7 +160,7 @@ def _has_text(how: Asked) -> bool:
 
 
 def _command_of_rows(
-    group: Study,
+    study: Study,
     how: Asked,
     tasks: Sequence[str],
     seeds: tuple[int, ...],
@@ -172,13 +172,13 @@ def _command_of_rows(
     for row in dict.fromkeys(rows):
         if not {f"{row}:ablate", f"{row}{PLUS_INT8}"} & set(rows):
             named.append(row)
-    request = replace(how.request, methods=",".join(named), tasks=_typed(group, tasks), seeds=seeds)
+    request = replace(how.request, methods=",".join(named), tasks=_typed(study, tasks), seeds=seeds)
     if how.search is None:
-        return _command(group, "run", request, [])
-    return _command(group, "tune", request, how.search.words(len(seeds)))
+        return _command(study, "run", request, [])
+    return _command(study, "tune", request, how.search.words(len(seeds)))
 
 
-def _command(group: Study, verb: str, request: Request, search: Sequence[str]) -> str:
+def _command(study: Study, verb: str, request: Request, search: Sequence[str]) -> str:
     """A command of a request; a search, whose words stand behind the teacher, knows the common
     recipe alone."""
     words = request.command(verb, ["methods", "tasks", *FIRST])
@@ -186,7 +186,7 @@ def _command(group: Study, verb: str, request: Request, search: Sequence[str]) -
     further = [*OF_ROWS, *OF_TRAINING, *LAST, *_further()]
     if verb == "tune":
         further.remove("recipe")
-    return shlex.join([*words, *_options(request, further), "--results", group.results])
+    return shlex.join([*words, *_options(request, further), "--results", study.results])
 
 
 def _options(request: Request, names: Iterable[str]) -> list[str]:
@@ -203,9 +203,9 @@ def _further() -> list[str]:
     return [name for name in RECORDED if name not in known]
 
 
-def _typed(group: Study, tasks: Iterable[str]) -> str:
+def _typed(study: Study, tasks: Iterable[str]) -> str:
     """How tasks of a group are typed."""
-    cells = [record.cell for record in group.records]
+    cells = [record.cell for record in study.records]
     return ",".join(task_as_typed(task, cells) for task in tasks)
 
 
@@ -221,33 +221,33 @@ def _row(record: Record) -> str:
     return row_as_typed(cell)
 
 
-def request_of(group: Study) -> Request:
+def request_of(study: Study) -> Request:
     """What the records of a group share, as the request of one of its cells."""
-    metrics = own_metrics(group)
-    return Request.of(Recorded(group.cell, text=_any_text(group), metrics=metrics))
+    metrics = own_metrics(study)
+    return Request.of(Recorded(study.cell, text=_any_text(study), metrics=metrics))
 
 
-def _usual(group: Study) -> Mapping[str, Any]:
+def _usual(study: Study) -> Mapping[str, Any]:
     """The numbers of the recipe of a group's teacher, which takes over none that were set."""
-    for record in group.records:
+    for record in study.records:
         if record.cell.method == TEACHER:
             return record.cell.recipe
     return Recipe().as_dict()
 
 
 def experiment_command(
-    group: Study, file: Path, tables: str, tasks: str, of_the_file: bool = False
+    study: Study, file: Path, tables: str, tasks: str, of_the_file: bool = False
 ) -> str:
     """The command that made the report of an experiment file.
 
     Args:
-        group: its records, of all tables.
+        study: of all records of the report.
         tables, tasks: the names that were typed; "" for all.
         of_the_file: whether the file sets numbers for some rows or tasks, which an option would
             override.
     """
-    seeds = {record.cell.seed for record in group.records if record.cell.method != TEACHER}
-    request = replace(request_of(group), seeds=tuple(sorted(seeds)))
+    seeds = {record.cell.seed for record in study.records if record.cell.method != TEACHER}
+    request = replace(request_of(study), seeds=tuple(sorted(seeds)))
     words = ["python", "-m", "bench", "run", "--experiment", as_typed_path(file)]
     if tables:
         words += ["--table", tables]
@@ -255,25 +255,25 @@ def experiment_command(
         words += ["--tasks", tasks]
     of_training = ("optimizer",) if of_the_file else OF_TRAINING
     words += _options(request, [*FIRST, *of_training, *LAST])
-    return shlex.join([*words, "--results", group.results])
+    return shlex.join([*words, "--results", study.results])
 
 
-def verifying(group: Study) -> str:
+def verifying(study: Study) -> str:
     """The command that trains one record of a group again; its key is left open.
 
     A record has neither the file of a task of one's own nor that of word vectors: both are typed.
     """
-    request = replace(request_of(group), tasks=_typed(group, group.tasks))
-    words = ["python", "-m", "bench", "verify", "KEY", "--results", group.results]
-    if group.facts.source == OWN:
+    request = replace(request_of(study), tasks=_typed(study, study.tasks))
+    words = ["python", "-m", "bench", "verify", "KEY", "--results", study.results]
+    if study.facts.source == OWN:
         words += request.typed(["tasks"])
     named = ["data", "teacher", "word_vectors", "metric", "corpus", "corpus_tokens", "device"]
     return shlex.join([*words, *request.typed(named)])
 
 
-def own_metrics(group: Study) -> tuple[str, ...]:
+def own_metrics(study: Study) -> tuple[str, ...]:
     """The metrics of a group's records that are in files of their users, each MODULE:NAME."""
-    scored = sorted({name for record in group.records for name in record.task.metrics})
+    scored = sorted({name for record in study.records for name in record.task.metrics})
     return tuple(reference for name in scored if (reference := reference_of(name)))
 
 
@@ -289,18 +289,18 @@ def as_typed_path(path: Path) -> str:
     return there.name
 
 
-def _text(record: Record, group: Study) -> PretrainingText | None:
+def _text(record: Record, study: Study) -> PretrainingText | None:
     """The text of a record's starts; None where it has none, or where nobody knows it."""
     for artefact in record.artefacts.values():
-        if artefact.get("key") in group.texts:
-            return group.texts[artefact["key"]]
+        if artefact.get("key") in study.texts:
+            return study.texts[artefact["key"]]
     return None
 
 
-def _any_text(group: Study) -> PretrainingText | None:
+def _any_text(study: Study) -> PretrainingText | None:
     """The text of the first start of a group that has a known one."""
-    for record in group.records:
-        text = _text(record, group)
+    for record in study.records:
+        text = _text(record, study)
         if text is not None:
             return text
     return None
@@ -324,14 +324,14 @@ def texts_of_starts(records: Iterable[Record]) -> dict[str, PretrainingText]:
     return texts
 
 
-def starts_without_text(group: Study) -> dict[str, list[str]]:
+def starts_without_text(study: Study) -> dict[str, list[str]]:
     """Pre-trainings whose text no record names: key -> the rows that use it.
 
     All their records are older than that entry.
     """
-    known = group.texts
+    known = study.texts
     rows: dict[str, set[str]] = {}
-    for record in group.records:
+    for record in study.records:
         for name, artefact in record.artefacts.items():
             if "train" in artefact and artefact["key"] not in known and name != TEACHER:
                 rows.setdefault(artefact["key"][:12], set()).add(record.row)

@@ -67,7 +67,7 @@ def resampled(
     """The answers of one record or more to a column, as a store has them.
 
     Their examples are the same in the same order: a column's records have one fingerprint of them
-    (:mod:`bench.record.differences`).
+    (:mod:`bench.record.cell_differences`).
     """
     form = metric_of(column.metric).form
     place = column.evaluation

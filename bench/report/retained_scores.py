@@ -92,10 +92,7 @@ class Share:
 
 
 def recorded_teachers(data: Resampled, records: Sequence[Record]) -> list[Teacher]:
-    """The scores of teachers that have records with stored predictions.
-
-    Where all are the same teacher it is there once.
-    """
+    """The scores of teachers with stored predictions: one where all are the same."""
     scores = _scores(records, data.column)
     resampled = [data.scores_R[record.key] for record in records]
     pairs = zip(scores, resampled, strict=True)
@@ -202,7 +199,7 @@ def _retained(
     own = study.finished(label, column)
     theirs = study.finished(TEACHER, column)
 
-    # the teachers that the student learned from: of the study, or a further training of its teacher
+    # the teachers that it learned from: of the study, or a further training of the study's
     taught_by = teachers_of(own, theirs)
     further = _further_teacher(data, own)
     if own and theirs and not taught_by and further is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.record.cell_differences import left_out_lines
 from bench.record.code import STALE, WHAT_TO_DO, commit_of, made_by, other_version, state_of_record
-from bench.record.differences import left_out_lines
 from bench.record.known_teachers import TRAINED_ON_PAIRS
 from bench.record.recipe import ADAMW, PAPER
 from bench.record.schema import Record

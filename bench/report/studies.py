@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from bench.files import slug
 from bench.record.cell import TEACHER, Cell
-from bench.record.differences import newest
+from bench.record.cell_differences import newest
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
@@ -66,47 +66,44 @@ def groups(records: Iterable[Record]) -> list[Group]:
     limit, on tasks with no more examples than the limit: as if all had been run with that limit. A
     table that another one holds completely is not made.
     """
-    records = list(records)
+    # each student is in the table of its conditions
     cells: dict[Key, Cell] = {}
     members: dict[Key, list[Record]] = {}
-
-    # each student in the table of its conditions
-    for record in records:
-        if record.cell.method != TEACHER:
-            key = _key(record.cell)
-            cells.setdefault(key, record.cell)
-            members.setdefault(key, []).append(record)
-    for key in members:
-        unlimited = members.get((key[0], None, *key[2:]), [])
-        limit = cells[key].data.max_train_rows
-        if limit is not None and limit > 0:
-            members[key] = members[key] + _within_limit(members[key], unlimited, limit)
-
-    # a teacher belongs to every table of its students, whatever their recipe
+    teachers: list[Record] = []
     for record in records:
         if record.cell.method == TEACHER:
-            homes = [key for key, own in members.items() if _has_teacher(own, record)]
-            for key in homes or [_key(record.cell)]:
-                cells.setdefault(key, record.cell)
-                members.setdefault(key, []).append(record)
+            teachers.append(record)
+            continue
+        key = _key(record.cell)
+        cells.setdefault(key, record.cell)
+        members.setdefault(key, []).append(record)
+    for key, limited in list(members.items()):
+        unlimited = members.get((key[0], None, *key[2:]), [])
+        limit = cells[key].data.max_train_rows
+        if limit:
+            members[key] = [*limited, *_within_limit(limited, unlimited, limit)]
 
-    # a teacher of a task that no student has would be a column without students, and no mean be
-    # whole
-    members = {key: _on_learned_tasks(own) for key, own in members.items()}
+    # a teacher belongs to every table of its students, whatever their recipe
+    for teacher in teachers:
+        homes = [key for key, others in members.items() if _has_teacher(others, teacher)]
+        for key in homes or [_key(teacher.cell)]:
+            cells.setdefault(key, teacher.cell)
+            members.setdefault(key, []).append(teacher)
 
-    kept = []
-    for key in _not_held_by_another(members):
-        shown, left_out = newest(members[key])
-        kept.append(Group(cells[key], key, shown, left_out))
-    return kept
+    # a teacher of a task that no student has would be a column without students, and no mean would
+    # be over all columns
+    members = {key: _on_learned_tasks(together) for key, together in members.items()}
+    return [Group(cells[key], key, *newest(members[key])) for key in _without_those_held(members)]
 
 
-def _not_held_by_another(members: Mapping[Key, Sequence[Record]]) -> list[Key]:
-    """The tables that no other one holds completely, in the order of their keys."""
-    keys = {key: {record.key for record in own} for key, own in members.items()}
+def _without_those_held(members: Mapping[Key, Sequence[Record]]) -> list[Key]:
+    """The groups that no other one holds completely, in the order of what they have in common."""
+    keys_of: dict[Key, set[str]] = {}
+    for key, records in members.items():
+        keys_of[key] = {record.key for record in records}
     kept = []
     for key in sorted(members, key=str):
-        if not any(keys[key] < other for other in keys.values()):
+        if not any(keys_of[key] < others for others in keys_of.values()):
             kept.append(key)
     return kept
 

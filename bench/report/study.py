@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bench.record.cell import FINISHED, TEACHER, Cell, is_one_model
-from bench.record.differences import LeftOut
+from bench.record.cell_differences import LeftOut
 from bench.record.known_tasks import GLUE, KNOWN
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record

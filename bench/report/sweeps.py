@@ -29,21 +29,21 @@ class Sweep(NamedTuple):
         return min(self.rows.values(), key=lambda row: (row.count(":"), len(row), row))
 
 
-def sweeps(group: Study) -> list[Sweep]:
+def sweeps(study: Study) -> list[Sweep]:
     """The complete rows with stored answers that are equal but for one number.
 
     There are three values of it, or more.
     """
     # name of a setting, and all else that a row is -> value -> row
     alike: dict[tuple[str, str], dict[float, str]] = {}
-    for label in sorted(group.mean_intervals):
-        records = group.records_of(label)
+    for label in sorted(study.mean_intervals):
+        records = study.records_of(label)
         cell = records[0].cell
         recipe = {name: value for name, value in cell.recipe.items() if name != "learning_rate"}
         # settings that differ by task are no value of a row
         made_in = {canonical([r.cell.settings, r.cell.recipe]) for r in records}
         is_plain = not records[0].point and cell.search is None
-        if label not in group.students or not is_plain or len(made_in) > 1:
+        if label not in study.students or not is_plain or len(made_in) > 1:
             continue
         settings: dict[str, Any] = {**cell.settings, RATE: float(peak_rate(cell))}
         for name, value in settings.items():

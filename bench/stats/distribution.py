@@ -84,6 +84,7 @@ class Distribution:
             return float(value > self.high)
         if self.added > 0:
             return float(self._sum_below((value - self._centre) * self._scales_K).mean())
+        # the resamples alone, ties at half
         equal = np.isclose(self.examples_R, value, rtol=0, atol=EQUAL)
         return float((((self.examples_R < value) & ~equal) + 0.5 * equal).mean())
 
@@ -145,6 +146,7 @@ class Distribution:
 
         if self.freedom >= AS_GOOD_AS_KNOWN:
             return np.ones(1)
+        # the middles of so many equal shares
         shares_K = (np.arange(SCALES) + 0.5) / SCALES
         return np.sqrt(chi2.ppf(shares_K, self.freedom) / self.freedom)
 

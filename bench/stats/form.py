@@ -85,6 +85,7 @@ def _best(candidates: np.ndarray, labels: np.ndarray, score: Scoring) -> tuple[n
 
 def _number(value: object, expected: str, task: str) -> float:
     """Raises InputError: no finite number."""
+    # True is an int in Python, and no label
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InputError(
             f"the label of {task} should be {expected}, found {one_line(repr(value))[:80]}"
@@ -96,6 +97,7 @@ def _class(value: object, names: Sequence[str], task: str) -> float:
     """A class by its name or its code."""
     if isinstance(value, str) and value in names:
         return names.index(value)
+    # a code: -1 is what public test splits have in its place
     last = len(names) - 1
     number = _number(value, f"one of 0..{last} or {', '.join(names)}", task)
     if number == -1:
@@ -147,6 +149,7 @@ SCORE = Form(
 
 def _unanswered(labels: np.ndarray, outputs: int, score: Scoring) -> tuple[np.ndarray, float]:
     """No answer to any question."""
+    # no match, no F1, and a margin that says "no answer"
     none = np.array([0.0, 0.0, 1.0, 0.0, 0.0])
     return none, score(np.tile(none, (len(labels), 1)), labels)
 
@@ -223,6 +226,7 @@ def differing(
     """
     if form == CLASSES:
         return np.asarray(form.predicted(first) != form.predicted(second))
+    # of numbers: whether any is further off
     gaps = np.abs(first - second)
     if form != SPANS:
         return np.asarray(gaps.reshape(len(gaps), -1).max(1) > within)

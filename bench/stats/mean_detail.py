@@ -66,6 +66,7 @@ def power_at(mean: Resamples, difference: float, doubtful: bool = False) -> floa
     """
     from scipy.stats import t
 
+    # one simulation: the same comparison has the same power everywhere
     rng = np.random.default_rng(0)
     # the true variances: of the examples, and of each source of trainings
     of_examples = max(0.0, float(np.nanvar(mean.mean_R)) - mean.interaction)

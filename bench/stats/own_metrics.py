@@ -48,6 +48,7 @@ def reference_of(metric: str) -> str:
 
 def _loaded(reference: str) -> Metric:
     """The metric of one reference."""
+    # what is typed has to be a module and a name
     module, colon, name = reference.partition(":")
     if reference in METRICS:
         raise InputError(
@@ -59,6 +60,7 @@ def _loaded(reference: str) -> Metric:
             f"--metric {reference}: name a module as Python imports it, and what it calls the "
             "metric, like kappa:KAPPA"
         )
+    # what is found there has to be a metric
     metric = _imported(reference, module, name)
     if isinstance(metric, type):
         raise InputError(

@@ -202,6 +202,7 @@ def counts_by_label(
     Args:
         labels: [examples] codes.
     """
+    # the examples of each label are drawn by themselves
     counts_RN = np.zeros((resamples, examples), np.int64)
     for label in np.unique(labels):
         of_label = np.flatnonzero(labels == label)
@@ -392,6 +393,7 @@ def holm(values: Sequence[float]) -> list[float]:
     # the smallest p counts as often as there are comparisons, the next once less ...
     order = np.argsort(values, kind="stable")
     adjusted = np.empty(len(values))
+    # and none is below the one before it
     largest = 0.0
     for rank, index in enumerate(order):
         largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
@@ -414,6 +416,7 @@ def mcnemar(first_only: int, second_only: int, exact: bool = False) -> float:
         return 1.0
     if exact:
         return float(min(1.0, 2 * binom.cdf(least, total, 0.5)))
+    # mid-p: with as many on both sides the two tails overlap in what was seen
     seen = float(binom.pmf(least, total, 0.5))
     if first_only == second_only:
         return 1.0 - 0.5 * seen

@@ -48,6 +48,7 @@ def ratio(reference: Sequence[float], compared: Sequence[float]) -> Ratio:
             f"{len(ratios)} rounds are too few for a 95 % interval; at least {FEWEST_ROUNDS} are "
             "needed"
         )
+    # two of the ordered ratios, between which the median lies with this confidence
     low, high = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(1 - LEVEL)
     return Ratio(statistics.median(ratios), float(low), float(high))
 

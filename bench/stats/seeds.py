@@ -29,6 +29,7 @@ def with_seeds_apart(scores: Mapping[str, Sequence[float]]) -> frozenset[str]:
     Args:
         scores: row -> its score with each seed; rows of one seed say nothing.
     """
+    # the spread of all rows, from which each row's part is taken away
     several = {row: np.array(seeds) for row, seeds in scores.items() if len(seeds) > 1}
     squares = {row: float(seeds.var() * len(seeds)) for row, seeds in several.items()}
     total_freedom = sum(len(seeds) - 1 for seeds in several.values())

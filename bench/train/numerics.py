@@ -69,6 +69,7 @@ class Stopwatch:
 
     def settle(self) -> None:
         """Wait for what was timed, and tell its seconds."""
+        # events of a GPU know their time when its work is done
         for begin, end, add in self._open:
             end.synchronize()
             add(begin.elapsed_time(end) / 1000)

@@ -163,6 +163,7 @@ class StudentTrainer:
             self._check_losses()
         except CellError as error:
             self.error = error
+        # weights, random numbers, optimisers, and the best epoch so far
         tensors = {f"weights.{name}": value for name, value in self._modules().state_dict().items()}
         tensors |= {f"random.{name}": value for name, value in self.random.state().items()}
         for player, optimizer in self._optimizers.items():
@@ -243,6 +244,7 @@ class StudentTrainer:
         The frames of an error hold all activations of the step, and one student that is too large
         must not cost the others.
         """
+        # along the chain of causes: each holds the frames in which it was raised
         cause: BaseException | None = error
         while cause is not None:
             traceback.clear_frames(cause.__traceback__)
@@ -265,6 +267,7 @@ class StudentTrainer:
 
     def step(self, scheduled: ScheduledStage, step: int, parts: Sequence[MicroBatch]) -> None:
         """One step of every player of this stage on one batch, which comes whole or in parts."""
+        # a new stage, and what a method does before each step
         if scheduled is not self._current:
             self._begin_stage(scheduled)
         self._step_of_stage = step
@@ -464,6 +467,7 @@ class StudentTrainer:
         """Fetch the pending loss values; raise at the first that is not a number."""
         if not self._pending or self._current is None:
             return
+        # [steps, terms], in one copy from the device
         table = torch.stack(self._pending).cpu()
         first = self._step_of_stage + 1 - len(table)
         self._pending = []
@@ -504,6 +508,7 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     """Euclidean norm of d loss / d parameters; 0.0 where nothing connects them."""
     if not loss.requires_grad:
         return 0.0
+    # the graph stays: the step goes back through it once more
     gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
     squares = [g.float().square().sum() for g in gradients if g is not None]
     return math.sqrt(sum(torch.stack(squares).tolist())) if squares else 0.0

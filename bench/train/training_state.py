@@ -50,6 +50,7 @@ def steps_done(file: Path, say: Callable[[str], Any] = lambda text: None) -> Ste
     Args:
         say: told that a state is there and is damaged, so that its training begins anew.
     """
+    # a state that cannot be used costs the time that it saved, and nothing else
     try:
         wrong = damage_of(file)
         if not wrong:
@@ -161,6 +162,7 @@ class TrainingStates:
         number = self._preparation + counted if counted else before
         if not number or done != [self._done(trainer, number) for trainer in trainers]:
             return 0
+        # a student that had not begun stays as it was built
         for trainer, file, far in zip(trainers, self.files, done, strict=True):
             if any(far):
                 with safe_open(file, framework="pt") as state:
@@ -205,6 +207,7 @@ class TrainingStates:
                 f"  its state could not be kept ({error}); if it breaks off it goes on from the "
                 "last one that was kept"
             )
+        # slower disks get fewer states
         self._kept = self._clock()
         if self._every:
             self._every = max(self._every, WORTH * (self._kept - begun))
@@ -250,6 +253,7 @@ def _write(file: Path, trainer: StudentTrainer, done: StepsDone) -> None:
         tensors[name] = value.clone() if address in seen else value
         seen.add(address)
     file.parent.mkdir(parents=True, exist_ok=True)
+    # whole or not at all: a file of its own first, with its hash
     new = file.with_suffix(f".{os.getpid()}")
     try:
         state = json.dumps({"done": done, "student": student})

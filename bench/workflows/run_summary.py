@@ -31,21 +31,21 @@ MOST_NAMED = 4
 """Rows or tasks that a sentence names; of more it says how many there are."""
 
 
-def shown(group: Study, cells: Sequence[Cell], request: Request) -> str:
+def shown(study: Study, cells: Sequence[Cell], request: Request) -> str:
     """The report's first table with the rows of some cells, and what to type next.
 
     That is the command that compares the two rows of the highest means; on generated data a plan of
     the same rows on real data.
     """
-    kept = _rows_of(group, cells)
-    lines = [_filled(group.title)]
-    lines += [_filled(line.replace("**", "")) for line in warnings(group)]
+    kept = _rows_of(study, cells)
+    lines = [_filled(study.title)]
+    lines += [_filled(line.replace("**", "")) for line in warnings(study)]
 
     # the table, without its footnotes
-    table = accuracy(group)
+    table = accuracy(study)
     rows = []
     for line in table.lines:
-        if line.label in kept or line.label == group.baseline_name:
+        if line.label in kept or line.label == study.baseline_name:
             plain = [replace(cell, footnotes=()) for cell in line.cells]
             rows.append(replace(line, footnotes=(), cells=plain))
     lines += ["", to_markdown(replace(table, lines=rows, width=TERMINAL)), ""]
@@ -58,29 +58,29 @@ def shown(group: Study, cells: Sequence[Cell], request: Request) -> str:
             "rows near it."
         )
     lines.append(_filled(f"{read} The report has the footnotes."))
-    further = len(group.systems) - len(kept)
+    further = len(study.systems) - len(kept)
     if further:
         lines.append(f"The report has {further} further {'row' if further == 1 else 'rows'}.")
     else:  # the sentences of a larger report would be of rows that nobody asked for
-        lines += [_filled(f"- {sentence}", indent="  ") for sentence in summary(group)]
+        lines += [_filled(f"- {sentence}", indent="  ") for sentence in summary(study)]
 
     # what to type next
-    if group.facts.source == SAMPLE:
-        return "\n".join([*lines, *_for_a_real_answer(group, kept, request)])
-    pair = _two_to_compare(group, kept, cells)
+    if study.facts.source == SAMPLE:
+        return "\n".join([*lines, *_for_a_real_answer(study, kept, request)])
+    pair = _two_to_compare(study, kept, cells)
     if pair:
         words = ["python", "-m", "bench", "compare", *pair, "--results", str(request.results)]
-        words += replace(request, metric=own_metrics(group)).typed(["metric"])
+        words += replace(request, metric=own_metrics(study)).typed(["metric"])
         lines.append(f"next: {shlex.join(words)}")
     return "\n".join(lines)
 
 
-def _rows_of(group: Study, cells: Sequence[Cell]) -> list[str]:
+def _rows_of(study: Study, cells: Sequence[Cell]) -> list[str]:
     """The rows of a report that have one of these cells, and the teacher."""
     named = {cell.label for cell in cells}
     kept = []
-    for row in group.systems:
-        labels = {record.cell.label for record in group.records_of(row)}
+    for row in study.systems:
+        labels = {record.cell.label for record in study.records_of(row)}
         if row == TEACHER or labels & named:
             kept.append(row)
     return kept
@@ -95,17 +95,17 @@ def _filled(text: str, indent: str = "") -> str:
     return textwrap.fill(flat(text), TERMINAL, subsequent_indent=indent)
 
 
-def _for_a_real_answer(group: Study, kept: Sequence[str], request: Request) -> list[str]:
+def _for_a_real_answer(study: Study, kept: Sequence[str], request: Request) -> list[str]:
     """How a run on generated data ends: that it works, what it trained, and what to type next."""
-    rows = [group.called(label) for label in kept if label != TEACHER]
+    rows = [study.called(label) for label in kept if label != TEACHER]
     if len(rows) > MOST_NAMED:
         rows = [f"{len(rows)} rows"]
-    tasks = group.shown_tasks
+    tasks = study.shown_tasks
     if len(tasks) > MOST_NAMED:
         tasks = [f"{len(tasks)} tasks"]
     text = f"It works: {listed(rows)} learned {listed(tasks)} from generated sentences."
     # tasks whose answers are texts have no teacher
-    if group.writes:
+    if study.writes:
         return [text]
     text += (
         " For a real answer plan the same rows on GLUE with BERT-base; the plan says how long it "
@@ -116,15 +116,15 @@ def _for_a_real_answer(group: Study, kept: Sequence[str], request: Request) -> l
     return [textwrap.fill(text, TERMINAL), f"next: {shlex.join(words)}"]
 
 
-def _two_to_compare(group: Study, kept: Sequence[str], cells: Sequence[Cell]) -> Sequence[str]:
+def _two_to_compare(study: Study, kept: Sequence[str], cells: Sequence[Cell]) -> Sequence[str]:
     """The two students of the highest mean over the columns of these cells' tasks; of one student
     alone, it and the teacher. Nothing where there are no two."""
     asked = {task for cell in cells for task in cell.tasks}
-    columns = [column for column in group.columns if column.task in asked]
+    columns = [column for column in study.columns if column.task in asked]
     means: dict[str, float] = {}
     for label in kept:
-        if columns and all((label, column) in group.summaries for column in columns):
-            means[label] = sum(group.summaries[label, column].mean for column in columns)
+        if columns and all((label, column) in study.summaries for column in columns):
+            means[label] = sum(study.summaries[label, column].mean for column in columns)
     students = sorted(means.keys() - {TEACHER}, key=lambda label: -means[label])
     if len(students) == 1 and TEACHER in means:
         return [*students, TEACHER]

@@ -17,8 +17,8 @@ from bench.plan.from_record import request_from_record
 from bench.plan.plan import Plan
 from bench.progress import Progress
 from bench.record.cell import FINISHED, LINEAR_IN_8_BITS, LINEAR_ONLY, TEACHER, record_key
+from bench.record.cell_differences import differences
 from bench.record.code import STALE, UNKNOWN, state_of_record
-from bench.record.differences import differences
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.comparison import compared, sides_of

@@ -18,8 +18,8 @@ from bench.plan.plan import Plan, Planned
 from bench.plan.show import state
 from bench.plan.spelling import parse_rows
 from bench.record.cell import FINISHED, TEACHER, Cell, record_key
+from bench.record.cell_differences import ABSENT, differences, field_differences, flat
 from bench.record.code import STALE, codes_of, digest_of, other_version, state_of, state_of_record
-from bench.record.differences import ABSENT, differences, field_differences, flat
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, shown_task, shown_tasks

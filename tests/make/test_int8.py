@@ -17,7 +17,7 @@ from bench.errors import BAD_INPUT, OK
 from bench.measure.backends import write_onnx
 from bench.plan.spelling import parse_one
 from bench.record.cell import IN_8_BITS, LINEAR_IN_8_BITS, LINEAR_ONLY, record_key
-from bench.record.differences import newest
+from bench.record.cell_differences import newest
 from bench.record.schema import Record
 from bench.record.store import Store
 from methods.core.models import inputs_of

@@ -12,7 +12,7 @@ import tiny
 from bench.analysis.trace import trace
 from bench.plan.build import build
 from bench.record.cell import Partner
-from bench.record.differences import comparability_key, left_out_lines
+from bench.record.cell_differences import comparability_key, left_out_lines
 from bench.record.store import Store
 from bench.report.studies import studies
 from bench.report.write import write_reports

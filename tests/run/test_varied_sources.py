@@ -15,7 +15,7 @@ from bench.errors import InputError
 from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.record.cell import Varied, train_key
-from bench.record.differences import left_out_lines
+from bench.record.cell_differences import left_out_lines
 from bench.report.frame import teacher_weights
 from bench.report.load import load
 from bench.report.studies import studies

@@ -22,7 +22,7 @@ from bench.make.work import FailedCell
 from bench.plan.build import build
 from bench.plan.spelling import parse_methods, parse_one
 from bench.record.cell import Search, Trial, record_key, train_key
-from bench.record.differences import differing_parts
+from bench.record.cell_differences import differing_parts
 from bench.record.store import Store
 from bench.record.task_facts import data_facts, label_suffixes
 from bench.report.write import write_reports

@@ -19,8 +19,8 @@ from bench.errors import InputError
 from bench.plan.build import Plan, build
 from bench.plan.from_record import request_from_record
 from bench.record.cell import Cell, Partner, Search, Selection, Trial, record_key, train_key
+from bench.record.cell_differences import differences, identity
 from bench.record.code import CURRENT, STALE, UNKNOWN, digest_of, named_code, student_modules
-from bench.record.differences import differences, identity
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.request import Request

@@ -16,12 +16,19 @@ from bench.record.task_facts import FOLDER, HUB
 from bench.report.comparison import BETTER, WORSE
 from bench.report.file_names import data_name
 from bench.report.latex import FIELD, METRIC, LatexCell, LatexColumn, LatexTable, spelled, tex
-from bench.report.retained_scores import KEEPS, LOSES
-from bench.report.study import GLUE_FOLDER, Study
-from bench.report.table import Line, Table, TableCell
-from bench.report.tables.accuracy import ACCURACY, accuracy, further_columns
+from bench.report.retained_scores import KEEPS, LOSES, scored_by_teacher
+from bench.report.score_column import ScoreColumn
+from bench.report.study import GLUE_FOLDER, Place, Study
+from bench.report.table import Table, TableCell, number
+from bench.report.tables.accuracy import (
+    ACCURACY,
+    accuracy,
+    further_columns,
+    mean_cells,
+    score_cells,
+)
 from bench.report.tables.cost import FILE
-from bench.report.tables.differences import VARIANTS, systems_compared, variants_compared
+from bench.report.tables.differences import VARIANTS, difference_cell, variants_compared
 from bench.report.tables.parts import if_busy, listed
 from bench.report.tables.retention import KEPT_OF_THE_TEACHER, retentions
 from bench.stats.power import LEVEL
@@ -32,16 +39,14 @@ SUSPECT = r"$\ddagger$"
 FEWER_SEEDS = r"\S"
 SIGNS: Mapping[str, str] = {BETTER: STAR, KEEPS: STAR, WORSE: DAGGER, LOSES: DAGGER}
 """Verdict -> its sign. Other verdicts have none."""
-MEAN = ""
-"""In place of a column's title: the mean of a row."""
 TUNED = re.compile(r" \(best of \d+\)")
 """What a search adds to the name of a row."""
 MOST_REMARKS = 26
 """Letters of the alphabet."""
 INTERVALS = r"[\,]: 95\,\% interval."
 
-Signs = Mapping[tuple[str, str], str]
-"""(row, title of a column) -> the sign of its verdict."""
+Signs = Mapping[tuple[str, ScoreColumn | None], str]
+"""(row, column, or None for the mean) -> the sign of its verdict, "" for none."""
 
 
 @dataclass(frozen=True)
@@ -60,141 +65,151 @@ class Paper:
 def paper_tables(study: Study, paper: Paper) -> dict[str, LatexTable]:
     """The tables for a paper of a whole report, each by the file name of the report's own table."""
     papers: dict[str, LatexTable] = {}
-    variants = variants_compared(study)
-    if variants is not None:
-        papers[VARIANTS] = ablations(study, variants, paper)
-    retained = retentions(study)
-    if retained is not None:
-        papers[KEPT_OF_THE_TEACHER] = retention(study, retained, paper)
-    scores = accuracy(study)
-    if scores.lines:
+    if study.variants:
+        papers[VARIANTS] = ablations(study, paper)
+    if study.retained:
+        papers[KEPT_OF_THE_TEACHER] = retention(study, paper)
+    if study.systems:
         # variants and ablations have a table of their own
         apart = {difference.row for difference in study.variants}
         by_mean = sorted(study.students, key=lambda row: -study.mean_scores.get(row, -1e9))
         rows = [row for row in by_mean if row not in apart]
-        papers[ACCURACY] = main_table(study, scores, systems_compared(study), rows, paper)
+        papers[ACCURACY] = main_table(study, rows, paper)
     return papers
 
 
 def main_table(
-    study: Study, scores: Table, tested: Table | None, rows: Sequence[str], paper: Paper
+    study: Study, rows: Sequence[str], paper: Paper, has_verdicts: bool = True
 ) -> LatexTable:
     """Each row's scores with their deviations, the average, the size, the speed-up, and verdicts.
 
     Args:
-        scores: the table of :func:`bench.report.tables.accuracy.accuracy`.
-        tested: differences to one row, whose verdicts are shown; None where nothing is compared.
         rows: the students, in the order in which they are printed.
+        has_verdicts: whether the verdicts of differences to the reference are shown.
     """
-    lines = {line.label: line for line in scores.lines}
-    signs = _signs(study, tested)
+    signs = _signs(study) if has_verdicts else {}
     remarks = _remarks(study, rows)
+    scores = score_cells(study)
+    means = mean_cells(study)
     blocks = []
-    shown: list[Line] = []
     # the teacher above the students, and the best constant prediction below them
-    for labels in ([TEACHER], rows, [study.baseline_name]):
-        block = [lines[label] for label in labels if label in lines]
-        shown += block
+    teacher = [TEACHER] if TEACHER in study.systems else []
+    for labels in (teacher, rows):
+        block = []
+        for label in labels:
+            name = _name(study, label, remarks)
+            block.append([name, *_main_cells(study, label, scores, means, signs)])
         if block:
-            blocks.append([_main_row(study, scores, line, signs, remarks) for line in block])
-    columns = [LatexColumn("System", is_left=True), *_tasks(study)]
-    if len(study.columns) > 1:
+            blocks.append(block)
+    if study.baselines:
+        blocks.append([[_name(study, study.baseline_name), *_constant_cells(study)]])
+
+    columns = [LatexColumn("System", is_left=True), *_tasks(study.columns)]
+    if means:
         columns.append(LatexColumn("Avg.", _on_average(study)))
     columns += [_head(title) for title in _further(study)]
+    labels_shown = [*teacher, *rows, study.baseline_name]
     return LatexTable(
         columns,
         blocks,
         _caption(study, rows, f"Results on {_data(study)}, in percent"),
         data_name(study),
-        [*_notes_on_scores(study, blocks, tested), *_notes_on_rows(remarks)],
-        _comments(paper, scores, shown),
+        [*_notes_on_scores(study, blocks, has_verdicts), *_notes_on_rows(remarks)],
+        _comments(paper, accuracy(study), labels_shown),
     )
 
 
-def _main_row(
-    study: Study, scores: Table, line: Line, signs: Signs, remarks: Mapping[str, str]
+def _main_cells(
+    study: Study,
+    label: str,
+    scores: Mapping[Place, TableCell],
+    means: Mapping[str, TableCell],
+    signs: Signs,
 ) -> list[LatexCell]:
-    """A line of the report's scores as a row of the main table."""
-    cells = dict(zip(scores.header[1:], line.cells, strict=True))
-    row = [_name(study, line.label, remarks)]
+    """The cells of a row of the main table, behind its name."""
+    cells = []
     for column in study.columns:
-        marks = [signs.get((line.label, column.title), "")]
-        if study.values(line.label, column) and study.suspicions.get((line.label, column)):
+        marks = [signs.get((label, column), "")]
+        if study.values(label, column) and study.suspicions.get((label, column)):
             marks.append(SUSPECT)
-        if study.lacks_seeds(line.label, column):
+        if study.lacks_seeds(label, column):
             marks.append(FEWER_SEEDS)
-        row.append(_score(cells[column.title], marks))
-    if len(study.columns) > 1:
-        mean = cells[f"mean of {len(study.averaged)}"]
-        row.append(_score(mean, [signs.get((line.label, MEAN), "")]))
+        cells.append(_score(scores[label, column], marks))
+    if means:
+        cells.append(_score(means[label], [signs.get((label, None), "")]))
+    further = further_columns(study)
     for title, (form, unit) in _further(study).items():
-        row.append(_size(cells[title], form, unit))
-    return row
+        cells.append(_size(further[title](study, label), form, unit))
+    return cells
 
 
-def retention(study: Study, table: Table, paper: Paper) -> LatexTable:
-    """Shares of the teacher's score with their intervals and verdicts, and the mean of a row.
+def _constant_cells(study: Study) -> list[LatexCell]:
+    """The cells of the best constant prediction, behind its name."""
+    cells = [_score(number(study.baselines.get(column)), ()) for column in study.columns]
+    if len(study.columns) > 1:
+        cells.append(_score(number(study.majority), ()))
+    return cells + [LatexCell("")] * len(_further(study))
 
-    Args:
-        table: that of :func:`bench.report.tables.retention.retentions`.
-    """
-    lines = sorted(table.lines, key=lambda line: -(line.cells[-1].value or 0))
-    blocks = [_rows_with_intervals(study, table, lines, ".1f")]
-    margin = 100 * (table.margin or 0)
+
+def retention(study: Study, paper: Paper) -> LatexTable:
+    """Shares of the teacher's score with their intervals and verdicts, and the mean of a row."""
+    scored = scored_by_teacher(study)
+    by_mean = sorted(study.retained.items(), key=lambda item: -(item[1].mean.value or 0))
+    block = []
+    for label, row in by_mean:
+        cells = [_with_interval(cell, ".1f") for cell in (*row.scores.values(), row.mean)]
+        block.append([_name(study, label), *cells])
     meanings = {
-        STAR: rf"keeps {margin:g}\,\% of its teacher's score",
+        STAR: rf"keeps {100 * study.kept:g}\,\% of its teacher's score",
         DAGGER: "loses more than that",
     }
+    rows = list(study.retained)
+    table = retentions(study)
     return LatexTable(
-        _columns_with_intervals(study, table),
-        blocks,
-        _caption(
-            study,
-            [line.label for line in table.lines],
-            f"Retention of the teacher's score on {_data(study)}, in percent",
-        ),
+        _columns_with_intervals(study, scored, has_mean=True),
+        [block],
+        _caption(study, rows, f"Retention of the teacher's score on {_data(study)}, in percent"),
         f"{data_name(study)}-retention",
-        _notes_on_intervals(study, blocks, meanings, "non-inferiority by the interval"),
-        _comments(paper, table, table.lines),
+        _notes_on_intervals(study, [block], meanings, "non-inferiority by the interval"),
+        _comments(paper, table, rows),
     )
 
 
-def ablations(study: Study, table: Table, paper: Paper) -> LatexTable:
-    """Differences of variants and ablations to their own rows, with intervals and verdicts.
-
-    Args:
-        table: one of :mod:`bench.report.tables.differences`.
-    """
+def ablations(study: Study, paper: Paper) -> LatexTable:
+    """Differences of variants and ablations to their own rows, with intervals and verdicts."""
+    has_mean = len(study.averaged) > 1
     # a block has the rows that are compared with the same one
-    by_full_row: dict[str, list[Line]] = {}
-    for line in table.lines:
-        if line.row != "":
-            by_full_row.setdefault(str(line.cells[0].plain), []).append(line)
-    lines = [line for own in by_full_row.values() for line in own]
-    blocks = [_rows_with_intervals(study, table, own, "+.1f") for own in by_full_row.values()]
-    full_rows = listed([name_in_paper(study, label) for label in by_full_row])
+    blocks: dict[str, list[list[LatexCell]]] = {}
+    rows: dict[str, list[str]] = {}
+    for difference in study.variants:
+        compared = [difference.columns.get(column) for column in study.columns]
+        if has_mean:
+            compared.append(difference.mean)
+        cells = [_with_interval(difference_cell(line, ()), "+.1f") for line in compared]
+        block = blocks.setdefault(difference.other, [])
+        block.append([_name(study, difference.row), *cells])
+        rows.setdefault(difference.other, []).append(difference.row)
+    labels = [label for block_rows in rows.values() for label in block_rows]
+    full_rows = listed([name_in_paper(study, label) for label in blocks])
+    meanings = {STAR: "better", DAGGER: "worse"}
     return LatexTable(
-        _columns_with_intervals(study, table),
-        blocks,
-        _caption(
-            study,
-            [line.label for line in lines],
-            f"Differences to {full_rows} on {_data(study)}, in points",
-        ),
+        _columns_with_intervals(study, study.columns, has_mean),
+        list(blocks.values()),
+        _caption(study, labels, f"Differences to {full_rows} on {_data(study)}, in points"),
         f"{data_name(study)}-ablations",
-        _notes_on_intervals(study, blocks, {STAR: "better", DAGGER: "worse"}, _adjusted(study)),
-        _comments(paper, table, lines),
+        _notes_on_intervals(study, list(blocks.values()), meanings, _adjusted(study)),
+        _comments(paper, variants_compared(study), labels),
     )
 
 
 # --- columns and cells
 
 
-def _tasks(study: Study) -> list[LatexColumn]:
+def _tasks(columns: Iterable[ScoreColumn]) -> list[LatexColumn]:
     """A head for each column of scores: the task, and its metric below."""
     return [
         LatexColumn(FIELD.get(column.name, column.name), METRIC.get(column.label, column.label))
-        for column in study.columns
+        for column in columns
     ]
 
 
@@ -255,35 +270,14 @@ def _with_interval(cell: TableCell, form: str) -> LatexCell:
     return LatexCell(f"{cell.value:{form}}", small, marks)
 
 
-def _columns_with_intervals(study: Study, table: Table) -> list[LatexColumn]:
-    """System, the tasks that the table has, and its mean, whose interval is the last to go."""
-    columns = [LatexColumn("System", is_left=True)]
-    for column, head in zip(study.columns, _tasks(study), strict=True):
-        if column.title in table.header:
-            columns.append(head)
-    if _has_mean(study, table):
+def _columns_with_intervals(
+    study: Study, scored: Iterable[ScoreColumn], has_mean: bool
+) -> list[LatexColumn]:
+    """System, the tasks, and their mean, whose interval is the last to go."""
+    columns = [LatexColumn("System", is_left=True), *_tasks(scored)]
+    if has_mean:
         columns.append(LatexColumn("Mean", _on_average(study), keeps_small=True))
     return columns
-
-
-def _has_mean(study: Study, table: Table) -> bool:
-    """Whether the last column of a table is a mean of the others."""
-    return table.header[-1] not in [column.title for column in study.columns]
-
-
-def _rows_with_intervals(
-    study: Study, table: Table, lines: Iterable[Line], form: str
-) -> list[list[LatexCell]]:
-    """A row for each line, with a cell for each of :func:`_columns_with_intervals`."""
-    titles = [column.title for column in study.columns]
-    if _has_mean(study, table):
-        titles.append(table.header[-1])
-    rows = []
-    for line in lines:
-        cells = dict(zip(table.header[1:], line.cells, strict=True))
-        shown = [_with_interval(cells[title], form) for title in titles if title in cells]
-        rows.append([_name(study, line.label), *shown])
-    return rows
 
 
 # --- names of rows
@@ -325,16 +319,14 @@ def _remarks(study: Study, rows: Sequence[str]) -> dict[str, str]:
     return {remark: chr(ord("a") + number) for number, remark in enumerate(told)}
 
 
-def _signs(study: Study, tested: Table | None) -> Signs:
-    """The signs of a table of differences."""
-    signs: dict[tuple[str, str], str] = {}
-    if tested is None:
-        return signs
-    titles = [column.title for column in study.columns]
-    for line in tested.lines:
-        for title, cell in zip(tested.header[1:], line.cells, strict=True):
-            if sign := SIGNS.get(cell.verdict):
-                signs[line.label, title if title in titles else MEAN] = sign
+def _signs(study: Study) -> Signs:
+    """The signs of the verdicts of differences to the reference."""
+    signs: dict[tuple[str, ScoreColumn | None], str] = {}
+    for difference in study.differences:
+        for column, line in difference.columns.items():
+            signs[difference.row, column] = SIGNS.get(line.verdict, "")
+        if difference.mean is not None:
+            signs[difference.row, None] = SIGNS.get(difference.mean.verdict, "")
     return signs
 
 
@@ -378,7 +370,7 @@ def _seeds(study: Study, rows: Sequence[str]) -> str:
 
 
 def _notes_on_scores(
-    study: Study, blocks: Iterable[Iterable[Sequence[LatexCell]]], tested: Table | None
+    study: Study, blocks: Iterable[Iterable[Sequence[LatexCell]]], has_verdicts: bool
 ) -> list[str]:
     """What bold, signs and columns of the main table mean, of those that it has."""
     cells = [cell for block in blocks for row in block for cell in row[1:]]
@@ -388,8 +380,8 @@ def _notes_on_scores(
         notes.append(r"$\pm$: standard deviation over seeds.")
     if any(cell.bold for cell in cells):
         notes.append("Bold: the best student.")
-    if tested and printed & {STAR, DAGGER}:
-        other = tex(name_in_paper(study, str(tested.lines[0].cells[0].plain)))
+    if has_verdicts and printed & {STAR, DAGGER}:
+        other = tex(name_in_paper(study, study.differences[0].other))
         notes.append(
             rf"$^{{*}}$\,better, $^{{\dagger}}$\,worse than {other} "
             rf"($p<{LEVEL:g}$, {_adjusted(study)})."
@@ -456,10 +448,16 @@ def _adjusted(study: Study) -> str:
     return "Holm over the tasks of a row; the average is one test, not adjusted"
 
 
-def _comments(paper: Paper, table: Table, lines: Iterable[Line]) -> list[str]:
-    """What stands above the LaTeX for its author: sources, warnings, and each note of the lines."""
+def _comments(paper: Paper, table: Table | None, labels: Sequence[str]) -> list[str]:
+    """What stands above the LaTeX for its author: sources, warnings, and the notes of the report's
+    own table and of these of its lines."""
+    comments = [*paper.sources, *paper.warnings]
+    if table is None:
+        return comments
+    lines = {line.label: line for line in table.lines}
     notes: dict[str, None] = {}
-    for line in lines:
-        for cell in line.all_cells:
+    for label in labels:
+        cells = lines[label].all_cells if label in lines else []
+        for cell in cells:
             notes |= dict.fromkeys(cell.footnotes)
-    return [*paper.sources, *paper.warnings, *table.notes, *notes]
+    return [*comments, *table.notes, *notes]

@@ -142,6 +142,7 @@ def label_of(name: str, classes: Sequence[str] = ()) -> str:
 
 def named_in(text: str) -> str:
     """The name of the metric that a column's title names by its name or label; "" for none."""
+    # by its name or its label
     words = []
     for metric in METRICS.values():
         words.append((metric.name, metric.name))

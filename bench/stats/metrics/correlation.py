@@ -17,6 +17,7 @@ def _correlation(name: str, predicted: np.ndarray, true: np.ndarray) -> float:
         return 0.0
     from scipy import stats
 
+    # scipy is imported here: a metric's file needs numpy alone
     correlate = stats.pearsonr if name == "pearson" else stats.spearmanr
     with warnings.catch_warnings():
         # nearly constant answers are named as suspect wherever they are scored

@@ -12,6 +12,7 @@ from bench.stats.resampling import ByClass
 
 
 def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    # 2 x hits / (claimed + real), which is the harmonic mean of precision and recall
     hits = float(((predicted == 1) & (true == 1)).sum())
     claimed = float((predicted == 1).sum())
     real = float((true == 1).sum())
@@ -25,6 +26,7 @@ def _counts(
 
     The last array has the [C] classes that occur.
     """
+    # labels and answers by their place among the classes that occur
     classes, code = np.unique(np.concatenate([true, predicted]), return_inverse=True)
     labelled, answered = np.split(code, 2)
 

@@ -14,6 +14,7 @@ from bench.stats.resampling import ByClass
 
 def _matthews(predicted: np.ndarray, true: np.ndarray) -> float:
     classes = np.unique(np.concatenate([predicted, true]))
+    # Gorodkin's correlation of the two [n, C] tables of indicators
     a = (predicted[:, None] == classes).astype(float)
     b = (true[:, None] == classes).astype(float)
     cov = lambda x, y: float((x * y).sum() - (x.sum(0) * y.sum(0)).sum() / len(x))  # noqa: E731
@@ -24,6 +25,7 @@ def _matthews(predicted: np.ndarray, true: np.ndarray) -> float:
 def _matthews_of(
     hits_RC: np.ndarray, true_RC: np.ndarray, answered_RC: np.ndarray, classes: np.ndarray
 ) -> np.ndarray:
+    # the same from counts: both covariances are times the number of examples
     n_R = true_RC.sum(1)
     covariance = hits_RC.sum(1) * n_R - (true_RC * answered_RC).sum(1)
     scale = np.sqrt((n_R**2 - (true_RC**2).sum(1)) * (n_R**2 - (answered_RC**2).sum(1)))

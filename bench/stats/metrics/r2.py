@@ -18,6 +18,7 @@ LOWEST = -1.0
 
 def _r2(predicted: np.ndarray, true: np.ndarray) -> float:
     """[n] values each; labels without variance have no score but 0."""
+    # the squared errors, as a share of those of the labels' mean
     target = true.astype(np.float64)
     total = float(((target - target.mean()) ** 2).sum())
     if total == 0:

@@ -32,6 +32,7 @@ def _best(column: int, predicted: np.ndarray, answerable: np.ndarray) -> float:
 
     From no answer at all, the answers of the smallest margins are given one after the other.
     """
+    # answers in the order in which a rising threshold would give them
     order = np.argsort(predicted[:, MARGIN], kind="stable")
     # an answer to a question that has none loses what no answer would score
     gains = np.where(answerable == 0, -1.0, predicted[:, column])[order].cumsum()
