@@ -54,8 +54,8 @@ def describe(plan: Plan) -> str:
 
     # how it is trained
     teachers = dict.fromkeys(_teacher_said(task) for task in plan.tasks)
-    seeds = "and seed" if VARIED_TEACHER in plan.request.vary else "for all seeds"
-    lines.append(f"  teacher: {', '.join(teachers)}; one for each task {seeds}")
+    seeds = " and seed" if VARIED_TEACHER in plan.request.vary else ", for all seeds"
+    lines.append(f"  teacher: {', '.join(teachers)}; one for each task{seeds}")
     lines.append(f"  recipe: {_recipe(plan)}")
     if plan.jobs_description and plan.todo_steps:
         lines.append(f"  jobs: {plan.jobs_description}")

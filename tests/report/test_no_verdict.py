@@ -20,7 +20,7 @@ from bench.analysis.gate_result import PASSED, REGRESSED
 from bench.record.cell import CHECKPOINT
 from bench.record.store import Store
 from bench.report.score_column import GENERATED, ONE_SEED, why_no_verdict
-from bench.report.tables.leaderboard import summary
+from bench.report.tables.leaderboard import NO_RANKS, summary
 from bench.report.tables.registry import tables_of
 from bench.report.write import write_reports
 
@@ -68,6 +68,9 @@ def test_no_table_ranks_or_tests_anything(tmp_path, data, seeds, why):
     assert not [cell for cell in cells if cell.bold or cell.verdict or cell.p is not None]
     assert not [t for t in tables if "rank" in t.header]
     assert why in summary(group)
+    # the leaderboard is in the order of means, and says what that is worth
+    (board,) = [table for table in tables if table.file == "leaderboard"]
+    assert NO_RANKS in board.notes[0]
     # differences stand, with their intervals
     (compared,) = [table for table in tables if table.file == "paired comparisons"]
     (tinybert,) = [line for line in compared.lines if line.label == "tinybert"]
