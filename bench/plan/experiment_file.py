@@ -377,9 +377,10 @@ class Experiment(TypedFile):
             asked.setdefault(((), every_task), []).extend(finished)
 
         requests = []
-        for (options, tasks), methods in asked.items():
-            rows_typed = ",".join(methods)
-            requests.append(TableRequest(rows_typed, ",".join(tasks), dict(options), called))
+        for (options, of_tasks), methods in asked.items():
+            typed_rows = ",".join(methods)
+            typed_tasks = ",".join(of_tasks)
+            requests.append(TableRequest(typed_rows, typed_tasks, dict(options), called))
         return requests
 
     def _tasks_by_settings(
