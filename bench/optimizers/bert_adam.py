@@ -30,6 +30,7 @@ class BertAdam(Optimizer):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
         for group in self.param_groups:
+            # how slowly the means of the gradient and of its square change
             first, second = group["betas"]
             for parameter in (p for p in group["params"] if p.grad is not None):
                 state = self.state[parameter]
