@@ -234,7 +234,7 @@ def predictions(
 ) -> Answer:
     """Write what a row answered, one file for each task and seed, for others to compare with:
     `--methods predictions:FOLDER`."""
-    from bench.analysis.predictions import write_predictions
+    from bench.analysis.written_predictions import write_predictions
     from bench.data.own_tasks import names_of_typed
     from bench.user_files import comma_separated
 
