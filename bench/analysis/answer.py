@@ -17,7 +17,7 @@ from bench.record.speed_sessions import BUSY_CORES, OWN_RUNTIME, Conditions, Spe
 from bench.record.task_facts import row_as_typed
 from bench.report import score_column
 from bench.report.means import mean_of_rows
-from bench.report.speed import conditions_of
+from bench.report.speed_page import conditions_of
 from bench.report.study import KEPT, Study
 from bench.report.table import (
     DASH,

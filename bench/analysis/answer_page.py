@@ -11,8 +11,8 @@ from bench.analysis.choice_in_words import bound_lines
 from bench.analysis.choose import Choice
 from bench.record.speed_sessions import BUSY_CORES, SpeedRecord
 from bench.report.document import Section, to_page
-from bench.report.sources import warnings
-from bench.report.speed import conditions_of
+from bench.report.page_sentences import warnings
+from bench.report.speed_page import conditions_of
 from bench.report.table import Table
 from bench.report.tables.by_class import f1_by_class
 

@@ -14,9 +14,9 @@ from bench.record.cell import LINEAR_IN_8_BITS, LINEAR_ONLY, PLUS_INT8, TEACHER
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Sizes
 from bench.record.store import Store
-from bench.report.comparison import NOT_SIGNIFICANT
 from bench.report.frame import teachers_of
 from bench.report.means import mean_of_rows
+from bench.report.paired_rows import NOT_SIGNIFICANT
 from bench.report.resampled import Resampled, resampled
 from bench.report.retained_scores import Share, ends_of, mean_share, recorded_teachers, share_of
 from bench.report.score_column import ScoreColumn

@@ -10,8 +10,8 @@ from bench.analysis.choose import BoundLimit, Choice
 from bench.analysis.limits import LATENCY, LIMITS, RETAINED, stated
 from bench.record.cell import ONNX_INT8, PLUS_INT8
 from bench.record.code import made_by
-from bench.report.comparison import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
-from bench.report.sources import warnings
+from bench.report.page_sentences import warnings
+from bench.report.paired_rows import NOT_SHOWN, SHOWN, WITHIN, WORSE, p_in_words
 from bench.report.table import Column, Line, Table, TableCell, number
 from bench.report.tables.parts import counted, if_busy, left_out_of_means, line_of
 from bench.request import Request

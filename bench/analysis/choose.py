@@ -33,9 +33,9 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
 from bench.record.store import Store
 from bench.record.task_facts import OWN, data_facts, recorded_names
-from bench.report.comparison import TOO_FEW_SEEDS, error_of_p, verdict_of
 from bench.report.frame import nothing_in
 from bench.report.means import within_margin
+from bench.report.paired_rows import TOO_FEW_SEEDS, error_of_p, verdict_of
 from bench.report.resampled import rng_for
 from bench.report.score_column import ScoreColumn
 from bench.report.studies import Folder, Reads, groups, study_of

@@ -30,7 +30,7 @@ from bench.record.known_tasks import recorded_tasks
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.record.task_facts import recorded_names, task_names
-from bench.report.comparison import Comparison, Pair, Side, compared, judged
+from bench.report.paired_rows import Comparison, Pair, Side, compared, judged
 from bench.report.resampled import resampled
 from bench.report.score_column import ScoreColumn
 from bench.report.studies import Folder, Reads, studies, study_of

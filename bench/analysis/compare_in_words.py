@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.record.schema import Record
 from bench.record.task_facts import shown_tasks
-from bench.report.comparison import Comparison, p_in_words
+from bench.report.paired_rows import Comparison, p_in_words
 from bench.report.render import github
 from bench.report.table import DASH
 

@@ -8,7 +8,7 @@ from bench.analysis import gate_in_words as words
 from bench.analysis.gate_result import MISSING, OTHER, PASSED, REGRESSED, UNCLEAR, GateResult
 from bench.record.cell import TEACHER
 from bench.record.speed_sessions import SpeedRecord, Timing, idle_if_any
-from bench.report.speed import conditions_of, described, speed_up
+from bench.report.speed_page import conditions_of, described, speed_up
 
 
 def compared_speeds(

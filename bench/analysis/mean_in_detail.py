@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.report.comparison import Comparison, Pair, Side, contrast_of_mean, mean_difference
+from bench.report.paired_rows import Comparison, Pair, Side, contrast_of_mean, mean_difference
 from bench.stats.mean_detail import MeanDetail, WithoutColumn, power_at, runs_won, shown_tasks
 
 

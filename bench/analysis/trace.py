@@ -21,7 +21,7 @@ from bench.record.store import Store
 from bench.record.task_facts import shown_tasks
 from bench.report.reproduce import verifying
 from bench.report.score_column import ScoreColumn
-from bench.report.speed import latency_tables
+from bench.report.speed_page import latency_tables
 from bench.report.studies import Folder, Reads, groups, study_of
 from bench.report.study import Study
 from bench.report.table import Table

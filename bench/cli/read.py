@@ -178,7 +178,7 @@ def compare(
     from bench.analysis.compare_in_words import table
     from bench.analysis.mean_in_detail import sentences
     from bench.data.own_tasks import names_of_typed
-    from bench.report.comparison import comparison_notes
+    from bench.report.paired_rows import comparison_notes
     from bench.request.text import parse_seeds
     from bench.stats.power import POWER
     from bench.user_files import comma_separated
@@ -234,7 +234,7 @@ def predictions(
 ) -> Answer:
     """Write what a row answered, one file for each task and seed, for others to compare with:
     `--methods predictions:FOLDER`."""
-    from bench.analysis.predictions import write_predictions
+    from bench.analysis.written_predictions import write_predictions
     from bench.data.own_tasks import names_of_typed
     from bench.user_files import comma_separated
 

@@ -288,7 +288,7 @@ def speed(
 ) -> Answer:
     """Measure latency, throughput, memory and speed-up of the students compared with their
     teacher."""
-    from bench.report.speed import write_speed_report
+    from bench.report.speed_page import write_speed_report
     from bench.request import reports_of
     from bench.user_files import comma_separated
     from bench.workflows.speed import SpeedRequest, measure

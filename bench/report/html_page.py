@@ -15,13 +15,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.report.comparison import p_in_words
 from bench.report.document import Section
 from bench.report.escape import flat
 from bench.report.latex import LatexTable, to_latex
+from bench.report.page_sentences import facts
+from bench.report.paired_rows import p_in_words
 from bench.report.render import to_csv
 from bench.report.reproduce import commands
-from bench.report.sources import facts
 from bench.report.study import Study
 from bench.report.table import Footnotes, Table, TableCell
 from bench.report.tables.leaderboard import SYMBOLS

@@ -10,7 +10,7 @@ from itertools import permutations
 import numpy as np
 
 from bench.record.cell import TEACHER, is_one_model
-from bench.report.comparison import Pair, mean_difference, sides_of
+from bench.report.paired_rows import Pair, mean_difference, sides_of
 from bench.report.resampled import Answers
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Study

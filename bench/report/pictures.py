@@ -14,8 +14,8 @@ import numpy as np
 
 from bench.record.cell import POINTS_IN_8_BITS, TEACHER
 from bench.record.schema import Record
-from bench.report.comparison import BETTER, WORSE
 from bench.report.escape import flat
+from bench.report.paired_rows import BETTER, WORSE
 from bench.report.retained_scores import KEEPS, LOSES, scored_by_teacher
 from bench.report.study import Study
 from bench.report.sweeps import Sweep, sweeps

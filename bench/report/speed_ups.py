@@ -9,7 +9,7 @@ from bench.record.cell import ONNX_INT8, POINTS_IN_8_BITS, TEACHER
 from bench.record.code import commit_of
 from bench.record.speed_sessions import Conditions, SpeedRecord, idle_if_any
 from bench.record.task_facts import row_as_typed
-from bench.report.speed import conditions_of, described, main_conditions, shared_speed_up
+from bench.report.speed_page import conditions_of, described, main_conditions, shared_speed_up
 from bench.report.study import Speed, Study
 from bench.stats.ratios import Ratio, pooled
 

@@ -27,7 +27,7 @@ from bench.record.task_facts import (
     row_as_typed,
     shown_task,
 )
-from bench.report.comparison import RowDifference
+from bench.report.paired_rows import RowDifference
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn, why_no_verdict
 from bench.report.table import TableCell

@@ -13,7 +13,7 @@ from itertools import combinations
 from bench.record.cell import TEACHER
 from bench.record.stated import stated
 from bench.record.task_facts import row_as_typed
-from bench.report.comparison import Comparison, Pair, RowDifference, compared, judged, sides_of
+from bench.report.paired_rows import Comparison, Pair, RowDifference, compared, judged, sides_of
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Study
 

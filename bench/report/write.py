@@ -32,10 +32,10 @@ from bench.report.file_names import (
 )
 from bench.report.frame import nothing_in
 from bench.report.html_page import html_page
+from bench.report.page_sentences import facts, made_on, provenance, warnings
 from bench.report.pictures import FRONT, HOLLOW, PICTURES, left_out_of_pictures
 from bench.report.render import remove_stale_files, write_tables
-from bench.report.sources import facts, made_on, provenance, warnings
-from bench.report.speed import write_speed_report
+from bench.report.speed_page import write_speed_report
 from bench.report.studies import Folder, groups, study_of
 from bench.report.study import EMPTY, KEPT, Group, Study
 from bench.report.tables.for_paper import Paper, paper_tables

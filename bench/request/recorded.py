@@ -99,6 +99,7 @@ def task_as_typed(task: str, cells: Iterable[Cell]) -> str:
 
 
 def seeds(told: Recorded) -> tuple[int, ...]:
+    """The seed of the training."""
     return (told.cell.seed,)
 
 
@@ -107,6 +108,7 @@ def vary(told: Recorded) -> tuple[str, ...]:
 
 
 def metric(told: Recorded) -> tuple[str, ...]:
+    """The metrics in files of their users."""
     return told.metrics
 
 
@@ -159,6 +161,7 @@ def numbers(told: Recorded) -> tuple[tuple[str, int], ...]:
 
 
 def optimizer(told: Recorded) -> str | None:
+    """The students' optimiser; None where it is the usual one."""
     return told.cell.recipe.get("optimizer")
 
 
@@ -169,52 +172,64 @@ def epochs(told: Recorded) -> float | None:
 
 
 def precision(told: Recorded) -> str:
+    """The number format of the training."""
     return told.cell.numeric.precision
 
 
 def teacher_outputs(told: Recorded) -> str:
+    """The number format of the teacher's outputs on file; "" where none were kept."""
     return told.cell.teacher_outputs
 
 
 def kernels(told: Recorded) -> str:
+    """Which CPU kernels trained."""
     return told.cell.kernels or EXACT
 
 
 def device(told: Recorded) -> str:
+    """The kind of device, without its number."""
     return told.cell.numeric.device
 
 
 def deterministic(told: Recorded) -> bool:
+    """Whether only kernels were taken that give the same bits each time."""
     return told.cell.numeric.deterministic
 
 
 def threads(told: Recorded) -> int:
+    """CPU threads of the training."""
     return told.cell.numeric.threads
 
 
 def max_train_rows(told: Recorded) -> int | None:
+    """The limit of training examples; None for all."""
     return told.cell.row_limit
 
 
 def corpus(told: Recorded) -> tuple[str, ...] | None:
+    """The files of the text of pre-training."""
     return told.text.files if told.text else None
 
 
 def corpus_tokens(told: Recorded) -> int | None:
+    """How many tokens of it were read."""
     return told.text.tokens if told.text else None
 
 
 def augment(told: Recorded) -> str | None:
+    """How further training rows were made; None where none were."""
     augmented = _data(told).augmented
     return augmented.kind if augmented else None
 
 
 def augment_times(told: Recorded) -> int | None:
+    """How many rows were made for each row."""
     augmented = _data(told).augmented
     return augmented.times if augmented else None
 
 
 def word_vectors(told: Recorded) -> Path | None:
+    """The name of the file of word vectors, without its folder."""
     augmented = _data(told).augmented
     return Path(augmented.vectors) if augmented and augmented.vectors else None
 

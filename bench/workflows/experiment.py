@@ -18,7 +18,7 @@ from bench.progress import Progress, duration
 from bench.record.cell import FINISHED, TEACHER, record_key
 from bench.record.store import Store
 from bench.record.task_facts import data_facts
-from bench.report.experiment import PaperTable, write_experiment
+from bench.report.experiment_page import PaperTable, write_experiment
 from bench.report.published import (
     PrintedRow,
     Published,

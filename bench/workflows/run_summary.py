@@ -15,9 +15,9 @@ from bench.record.cell import TEACHER, Cell
 from bench.record.store import KEY_DIGITS
 from bench.record.task_facts import SAMPLE
 from bench.report.escape import flat
+from bench.report.page_sentences import warnings
 from bench.report.render import to_markdown
 from bench.report.reproduce import own_metrics
-from bench.report.sources import warnings
 from bench.report.study import Study
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.leaderboard import summary

@@ -21,7 +21,7 @@ from bench.record.cell_differences import differences
 from bench.record.code import STALE, UNKNOWN, state_of_record
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.comparison import compared, sides_of
+from bench.report.paired_rows import compared, sides_of
 from bench.report.resampled import resampled
 from bench.report.score_column import ScoreColumn
 from bench.request import Request

@@ -21,8 +21,8 @@ from bench.errors import InputError
 from bench.record.cell import Cell, Search, Trial, record_key, train_key
 from bench.record.named_rows import row_named
 from bench.record.store import Store
-from bench.report.comparison import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.file_names import place_of
+from bench.report.paired_rows import BETTER, NOT_SIGNIFICANT, TOO_FEW_SEEDS
 from bench.report.pictures import plotted_differences
 from bench.report.score_column import ONE_SEED
 from bench.report.studies import studies

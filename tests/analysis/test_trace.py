@@ -13,7 +13,7 @@ from studied import studied
 from bench.analysis.trace import describe, trace
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, write_speed
 from bench.record.store import Store
-from bench.report.speed import latency_tables
+from bench.report.speed_page import latency_tables
 from bench.report.studies import studies
 from bench.report.tables.accuracy import accuracy
 from bench.report.tables.cost import cost, sizes_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.analysis.predictions import write_predictions
+from bench.analysis.written_predictions import write_predictions
 from bench.data.predictions import read_predictions
 from bench.data.spans import read_questions
 from bench.data.table_files import Split

@@ -16,7 +16,7 @@ from bench.measure.energy import TURNS, Counter, NotCounted, counter_of, joules_
 from bench.measure.latency import Load, full_length, time_in_turns
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.report.render import to_csv, to_markdown
-from bench.report.speed import latency_tables, write_speed_report
+from bench.report.speed_page import latency_tables, write_speed_report
 
 UNDER = Conditions(device="cpu", backend="eager", dtype="fp32", threads=1, batch=2, length="16")
 

@@ -26,7 +26,7 @@ from bench.measure.busy import refuse_while_training, training_here, trainings
 from bench.measure.latency import full_length, load_of_task, stopwatch, time_in_turns, warm_up
 from bench.progress import Progress
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records
-from bench.report.speed import conditions_of, latency_tables, speed_up, write_speed_report
+from bench.report.speed_page import conditions_of, latency_tables, speed_up, write_speed_report
 from bench.workflows import speed
 from methods.core.models import PackedModel
 

@@ -14,7 +14,7 @@ from bench.measure import serving
 from bench.measure.latency import full_length
 from bench.measure.serving import Served, footprints, time_served
 from bench.record.speed_sessions import OWN_RUNTIME, SpeedRecord
-from bench.report.speed import main_conditions
+from bench.report.speed_page import main_conditions
 
 with_onnx = pytest.mark.skipif(
     find_spec("onnxruntime") is None or find_spec("onnx") is None, reason="needs the extra 'onnx'"

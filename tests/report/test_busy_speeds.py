@@ -15,7 +15,7 @@ from bench.analysis.gate_result import PASSED, UNCLEAR
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing, speed_records, write_speed
 from bench.record.store import Store
 from bench.report.file_names import PAGE
-from bench.report.speed import write_speed_report
+from bench.report.speed_page import write_speed_report
 from bench.report.write import write_reports
 
 CONDITIONS = Conditions(

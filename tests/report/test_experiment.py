@@ -8,7 +8,7 @@ import pytest
 
 from bench.record.cell import TEACHER, Partner, record_key
 from bench.record.schema import Record
-from bench.report.experiment import PaperTable, write_experiment
+from bench.report.experiment_page import PaperTable, write_experiment
 from bench.report.published import PrintedRow, Published
 from bench.report.tables.quoted import PERCENT, POINTS, Quotation
 

@@ -14,8 +14,8 @@ from bench.record.known_teachers import EMBEDDED_NAME, EMBEDDED_SHA256
 from bench.record.schema import Record
 from bench.record.store import Store
 from bench.report.file_names import LONGEST, place_of, table_names
+from bench.report.page_sentences import warnings
 from bench.report.reproduce import commands
-from bench.report.sources import warnings
 from bench.report.studies import studies
 
 ROOT = Path(__file__).resolve().parents[2]

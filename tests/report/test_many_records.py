@@ -18,7 +18,7 @@ from bench.analysis import trace
 from bench.audit.printed import printed
 from bench.errors import InputError
 from bench.record.store import Store
-from bench.report import comparison, pictures, resampled
+from bench.report import paired_rows, pictures, resampled
 from bench.report.stored_answers import resample
 from bench.report.studies import studies
 from bench.report.write import write_reports
@@ -39,9 +39,9 @@ def stores(tmp_path_factory) -> dict[int, Store]:
 @pytest.mark.slow
 def test_a_report_draws_the_differences_that_it_shows(stores, tmp_path, monkeypatch):
     drawn = []
-    real = comparison.mean_difference
+    real = paired_rows.mean_difference
     monkeypatch.setattr(
-        comparison, "mean_difference", lambda pairs: drawn.append(pairs) or real(pairs)
+        paired_rows, "mean_difference", lambda pairs: drawn.append(pairs) or real(pairs)
     )
     counts = {}
     for rows, store in stores.items():

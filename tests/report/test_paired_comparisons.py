@@ -13,8 +13,8 @@ from studied import studied
 from bench.analysis.choose import choose
 from bench.analysis.compare import compare
 from bench.record.store import Store
-from bench.report.comparison import BETTER, BORDERLINE, NOT_SIGNIFICANT, TOO_FEW_SEEDS, verdict_of
 from bench.report.means import columns_of_noise
+from bench.report.paired_rows import BETTER, BORDERLINE, NOT_SIGNIFICANT, TOO_FEW_SEEDS, verdict_of
 from bench.report.retained_scores import KEEPS, LOSES, REFUSED, retention
 from bench.report.tables.differences import EACH_OTHER, systems_compared, variants_compared
 from bench.report.tables.registry import tables_of

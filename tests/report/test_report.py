@@ -19,9 +19,9 @@ from bench.record.schema import Record
 from bench.record.speed_sessions import Conditions, SpeedRecord, Timing
 from bench.record.store import Store
 from bench.record.task_facts import TaskFacts
+from bench.report.page_sentences import environment
 from bench.report.pictures import PICTURES
 from bench.report.render import to_markdown
-from bench.report.sources import environment
 from bench.report.speed_ups import speed_of
 from bench.report.studies import studies
 from bench.report.table import Footnotes, TableCell

@@ -21,7 +21,7 @@ from bench.record.cell import TEACHER, record_key
 from bench.record.code import other_version
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.experiment import PaperTable, write_experiment
+from bench.report.experiment_page import PaperTable, write_experiment
 from bench.report.reproduce import commands, experiment_command, verifying
 from bench.report.studies import Folder, Reads, groups, studies, study_of
 from bench.report.study import Study

@@ -20,7 +20,7 @@ from bench.analysis.choose import choose
 from bench.analysis.compare import compare
 from bench.analysis.compare_in_words import table
 from bench.record.store import Store
-from bench.report.comparison import (
+from bench.report.paired_rows import (
     MEAN,
     NO_LEAST,
     compared,

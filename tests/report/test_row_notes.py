@@ -21,7 +21,7 @@ from bench.record.cell import Search, Trial
 from bench.record.recipe import Recipe
 from bench.record.stated import stated
 from bench.record.store import Store
-from bench.report.sources import provenance
+from bench.report.page_sentences import provenance
 from bench.report.studies import studies
 from bench.report.tables.parts import sources_of_variance
 from bench.report.tables.provenance import hyper_parameters

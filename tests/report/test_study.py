@@ -11,7 +11,7 @@ from studied import studied
 from bench.analysis.choose import choose
 from bench.record.cell import TEACHER
 from bench.record.store import Store
-from bench.report.comparison import BETTER
+from bench.report.paired_rows import BETTER
 from bench.report.studies import Folder, Reads, groups, study_of
 from bench.report.study import Study
 from bench.report.tables.differences import systems_compared

@@ -12,7 +12,7 @@ from bench import api
 from bench.analysis.compare import compare
 from bench.analysis.gate import check
 from bench.analysis.gate_result import overall
-from bench.analysis.predictions import write_predictions
+from bench.analysis.written_predictions import write_predictions
 from bench.errors import InputError
 from bench.progress import Progress
 from bench.run import carry_out

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.report.comparison import (
+from bench.report.paired_rows import (
     BORDERLINE,
     NOT_SIGNIFICANT,
     TOO_FEW_SEEDS,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.stated import stated
 from bench.record.task_facts import FOLDER, HUB
-from bench.report.comparison import BETTER, WORSE
 from bench.report.file_names import data_name
 from bench.report.latex import FIELD, METRIC, LatexCell, LatexColumn, LatexTable, spelled, tex
+from bench.report.paired_rows import BETTER, WORSE
 from bench.report.retained_scores import KEEPS, LOSES, scored_by_teacher
 from bench.report.score_column import ScoreColumn
 from bench.report.study import GLUE_FOLDER, Place, Study

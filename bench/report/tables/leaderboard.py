@@ -9,7 +9,8 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.task_facts import shown_tasks
-from bench.report.comparison import (
+from bench.report.means import mean_of_rows
+from bench.report.paired_rows import (
     BETTER,
     BORDERLINE,
     NOT_SHOWN,
@@ -20,7 +21,6 @@ from bench.report.comparison import (
     WORSE,
     p_in_words,
 )
-from bench.report.means import mean_of_rows
 from bench.report.study import Study
 from bench.report.table import DASH, INTERVAL, TESTED, Column, Line, Table, TableCell, number
 from bench.report.tables.accuracy import further_columns

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from bench.report.document import Picture, Section
+from bench.report.page_sentences import environment, on_commands, provenance, warnings
 from bench.report.reproduce import commands
-from bench.report.sources import environment, on_commands, provenance, warnings
 from bench.report.study import Study
 from bench.report.table import Table
 from bench.report.tables.absolute_errors import absolute_errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.report.comparison import BORDERLINE, TOO_FEW_SEEDS
+from bench.report.paired_rows import BORDERLINE, TOO_FEW_SEEDS
 from bench.report.retained_scores import INCONCLUSIVE, columns_without_ratio, scored_by_teacher
 from bench.report.study import Study
 from bench.report.table import INTERVAL, JUDGED, Column, Line, Table

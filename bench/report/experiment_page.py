@@ -27,11 +27,11 @@ from bench.report.file_names import (
     table_names,
 )
 from bench.report.latex import LatexTable, tex
+from bench.report.page_sentences import environment, warnings
 from bench.report.pictures import flops_of
 from bench.report.published import PrintedRow, beside_ours
 from bench.report.render import remove_stale_files, write_tables
 from bench.report.reproduce import experiment_command
-from bench.report.sources import environment, warnings
 from bench.report.studies import Folder, groups, study_of
 from bench.report.study import Group, Study
 from bench.report.table import Table
