@@ -15,7 +15,6 @@ from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Sizes
 from bench.record.store import Store
 from bench.report.comparison import NOT_SIGNIFICANT
-from bench.report.frame import teachers_of
 from bench.report.means import mean_of_rows
 from bench.report.resampled import Resampled, resampled
 from bench.report.retained_scores import Share, ends_of, mean_share, recorded_teachers, share_of
@@ -29,6 +28,7 @@ from bench.report.stored_answers import (
     stored_answers,
 )
 from bench.report.study import Study
+from bench.report.teachers import teachers_of
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of
