@@ -377,9 +377,9 @@ class Experiment(TypedFile):
             asked.setdefault(((), every_task), []).extend(finished)
 
         requests = []
-        for (options, tasks), methods in asked.items():
-            rows_typed = ",".join(methods)
-            requests.append(TableRequest(rows_typed, ",".join(tasks), dict(options), called))
+        for (options, of_tasks), methods in asked.items():
+            typed = TableRequest(",".join(methods), ",".join(of_tasks), dict(options), called)
+            requests.append(typed)
         return requests
 
     def _tasks_by_settings(

@@ -70,12 +70,13 @@ def student_cells(
         ablation_of = "".join([row.ablation_of, *of_full])
 
     # what is drawn anew with each seed: its keys of seed 0 are said
-    varied = [None for _ in tasks]
+    varied: list[Varied | None] = [None for _ in tasks]
     if request.vary:
-        keys = _keys(_artefacts(row, tasks, planner, 0))
-        varied = [
-            Varied(sources=request.vary, teacher=task.teacher.key, artefacts=keys) for task in tasks
-        ]
+        made = _keys(_artefacts(row, tasks, planner, 0))
+        varied = []
+        for task in tasks:
+            drawn = Varied(sources=request.vary, teacher=task.teacher.key, artefacts=made)
+            varied.append(drawn)
 
     # a cell for each seed and task; those of several tasks name one another
     cells = []

@@ -3,13 +3,13 @@ key also covers what is scored."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from bench.record.free_parts import Count, Positive, RecipeNumbers, check_settings, read_as
 from bench.record.keys import SCHEMA, digest
-from bench.record.varied import VARIED_TEACHER
+from bench.record.varied import VARIED_TEACHER, Source
 
 TEACHER = "teacher"
 """The reserved name of the row of the teacher itself, which is scored and not trained as a
@@ -164,7 +164,7 @@ class Varied(Frozen):
     differ.
     """
 
-    sources: tuple[Literal["teacher", "start"], ...]
+    sources: tuple[Source, ...]
     """a teacher, or what students begin with where that is trained"""
     teacher: str
     """key of the teacher as seed 0 has it"""

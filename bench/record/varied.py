@@ -1,8 +1,11 @@
-"""Things that a run may draw anew with each seed, besides its students."""
+"""What a run may draw anew with each seed, besides its students."""
 
 from __future__ import annotations
 
-VARIED_TEACHER = "teacher"
-VARIED_START = "start"
-VARIABLE = (VARIED_TEACHER, VARIED_START)
-"""The teacher of each task, and what students begin with where that is trained."""
+from typing import Final, Literal
+
+Source = Literal["teacher", "start"]
+"""The teacher of each task, or what students begin with where that is trained."""
+VARIED_TEACHER: Final = "teacher"
+VARIED_START: Final = "start"
+VARIABLE: tuple[Source, ...] = (VARIED_TEACHER, VARIED_START)

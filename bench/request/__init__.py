@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bench.errors import InputError
 from bench.record.optimizers import OPTIMIZERS
 from bench.record.recipe import ADAMW, Recipe
-from bench.record.varied import VARIED_TEACHER
+from bench.record.varied import VARIED_TEACHER, Source
 from bench.request import recorded
 from bench.request.choices import (
     AUGMENTATIONS,
@@ -241,7 +241,7 @@ class Request:
         callback=parse_seeds,
         recorded=recorded.seeds,
     )
-    vary: tuple[str, ...] = _option(
+    vary: tuple[Source, ...] = _option(
         (),
         "What each seed has of its own besides its students: teacher (one is fine-tuned for each "
         "seed), start (what students begin with is pre-trained for each seed), or both. Without "

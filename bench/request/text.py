@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.errors import InputError, unknown
-from bench.record.varied import VARIABLE
+from bench.record.varied import VARIABLE, Source
 from bench.request.choices import AUTO, DIGITS, NUMBERS, SBATCH, SLURM_PARAMETERS
 from bench.user_files import comma_separated
 
@@ -58,7 +58,7 @@ def read_vary(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else parse_vary(text)
 
 
-def parse_vary(text: str) -> tuple[str, ...]:
+def parse_vary(text: str) -> tuple[Source, ...]:
     """``"teacher,start"`` -> what is drawn anew with each seed, in one order.
 
     Raises:

@@ -139,8 +139,9 @@ def export(
 
         # its model in fp32, with the record's weights
         if _came_tuned(record, task):
-            is_row = isinstance(planned.row, Checkpoint)
-            checkpoint = planned.row if is_row else task.checkpoint
+            checkpoint = task.checkpoint
+            if isinstance(planned.row, Checkpoint):
+                checkpoint = planned.row
             made = _copied(record, store, checkpoint, task, above)
         elif saved is not None:
             made = _found(record, store, saved, above, task)

@@ -293,9 +293,9 @@ def _faults_of(text: str, file: ServerFile) -> list[str]:
         ]
     if len(ids) > file.rows:
         return [f"{len(ids)} lines; the server has {file.rows}"]
-    for number, index in enumerate(ids):
-        if number != index:
-            return [f"id {index} stands where {number} should be"]
+    for place, own_id in enumerate(ids):
+        if place != own_id:
+            return [f"id {own_id} stands where {place} should be"]
     return []
 
 
@@ -364,8 +364,8 @@ def diagnostics(answers: Path, labelled: Path) -> list[CategoryScore]:
         kinds = kinds[kinds != ""]
         if len(kinds):
             groups[column, ""] = kinds.index.unique().to_numpy()
-        for kind, examples in kinds.groupby(kinds, sort=False):
-            groups[column, str(kind)] = examples.index.to_numpy()
+        for kind, of_kind in kinds.groupby(kinds, sort=False):
+            groups[column, str(kind)] = of_kind.index.to_numpy()
     scores = []
     for (category, kind), examples in groups.items():
         score = MATTHEWS.score(predicted[examples], true[examples])
