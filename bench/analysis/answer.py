@@ -357,7 +357,10 @@ def _figures(row: Candidate | None) -> list[TableCell]:
     if row is None:
         return [TableCell(DASH)] * 3
     kept = number(row.retained, low=row.retained_low, high=row.retained_high)
-    return [kept, number(row.changed), number(row.cost("megabytes"))]
+    # as sentences have it: two digits of what is smaller than a tenth
+    megabytes = row.megabytes
+    form = ".2g" if megabytes is not None and megabytes < 0.1 else ".1f"
+    return [kept, number(row.changed), number(megabytes, form)]
 
 
 def _runtimes(session: SpeedRecord | None) -> dict[str, Conditions]:

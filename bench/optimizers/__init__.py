@@ -1,7 +1,6 @@
 """Build the optimiser of a recipe, and the schedule of its learning rate.
 
-Torch is imported only where one is built. Which optimisers a recipe can name:
-:mod:`bench.record.optimizers`.
+Which optimisers a recipe can name: :mod:`bench.record.optimizers`.
 
 The loop does what all of them share: it clips the gradient's norm, and sets the learning rate of
 each group before each step (the recipe's rate x its schedule x the stage's ``lr_scale`` x the
@@ -109,6 +108,8 @@ def multiplier(schedule: str, warmup: float, step: int, steps: int) -> float:
         )
     if schedule == "constant":
         return 1.0
+
+    # up to 1, then down to 0 behind the last step
     rising = max(1, round(warmup * steps))
     if step < rising:
         return (step + 1) / rising

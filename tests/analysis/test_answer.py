@@ -157,7 +157,8 @@ def test_titles_of_the_sheet_are_the_same_on_a_busy_machine_and_a_column_says_it
 ):
     _, choice = asked(tmp_path, ROWS)
     session = session_of(Store(tmp_path), ["teacher", "same"], cores)
-    choice.group.speed_others = session.others
+    speed = replace(choice.group.speed, busy_cores=session.others)
+    choice = replace(choice, group=replace(choice.group, speed=speed))
     table = sheet(choice, session, TRIED)
     header = for_programs(table, choice.group, session).values_header
     assert not any("(busy)" in title for title in header)
