@@ -14,7 +14,6 @@ from bench.record.cell import LINEAR_IN_8_BITS, LINEAR_ONLY, PLUS_INT8, TEACHER
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Sizes
 from bench.record.store import Store
-from bench.report.frame import teachers_of
 from bench.report.means import mean_of_rows
 from bench.report.paired_rows import NOT_SIGNIFICANT
 from bench.report.resampled import Resampled, resampled
@@ -29,6 +28,7 @@ from bench.report.stored_answers import (
     stored_answers,
 )
 from bench.report.study import Study
+from bench.report.teachers import teachers_of
 from bench.stats.distribution import Distribution
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of

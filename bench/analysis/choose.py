@@ -31,9 +31,8 @@ from bench.record.known_tasks import recorded_tasks
 from bench.record.rescored import scored_alike, scored_first_by
 from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
-from bench.record.store import Store
+from bench.record.store import Store, nothing_in
 from bench.record.task_facts import OWN, data_facts, recorded_names
-from bench.report.frame import nothing_in
 from bench.report.means import within_margin
 from bench.report.paired_rows import TOO_FEW_SEEDS, error_of_p, verdict_of
 from bench.report.resampled import rng_for

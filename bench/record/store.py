@@ -402,6 +402,17 @@ class Store:
                         yield folder / POINTER, file.name
 
 
+def nothing_in(root: Path) -> str:
+    """What is wrong with a folder without records, and what to type."""
+    if any(root.glob(CELLS)):
+        return f"no record in {root} can be used; `bench store verify --results {root}` says why"
+    if root.is_dir():
+        return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
+    return (
+        f"no records in {root}: there is no such folder; name the folder of records with --results"
+    )
+
+
 def _unreadable(record: Record, arrays: Mapping[str, np.ndarray]) -> str:
     """Why readers would set a record and its answers aside; "" where they would not."""
     if wrong := not_finite(record.model_dump()):

@@ -12,9 +12,9 @@ from bench.record.cell import TEACHER
 from bench.record.keys import canonical
 from bench.record.recipe import ADAMW
 from bench.record.schema import Record
-from bench.record.store import Store
-from bench.report.frame import nothing_in, same_teacher
+from bench.record.store import Store, nothing_in
 from bench.report.studies import groups
+from bench.report.teachers import same_teacher
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -15,12 +15,12 @@ import numpy as np
 
 from bench.record.cell import TEACHER, is_one_model
 from bench.record.schema import Record
-from bench.report.frame import teacher_weights, teachers_of
 from bench.report.paired_rows import BORDERLINE, TOO_FEW_SEEDS
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn, why_no_verdict
 from bench.report.study import KEPT, RetainedRow, Study
 from bench.report.table import DASH, TableCell, number
+from bench.report.teachers import teacher_weights, teachers_of
 from bench.stats.distribution import Distribution
 from bench.stats.metrics import metric_of
 from bench.stats.paired import Resamples, mean_over_columns, over_seeds

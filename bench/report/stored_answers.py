@@ -12,10 +12,10 @@ from bench.record.cell import TEACHER
 from bench.record.rescored import score_of
 from bench.record.schema import Record
 from bench.record.store import Store
-from bench.report.frame import teacher_weights
 from bench.report.resampled import Resampled, resampled
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Place, Study
+from bench.report.teachers import teacher_weights
 from bench.stats.guards import Suspicion, suspicions
 from bench.stats.metrics import metric_of
 

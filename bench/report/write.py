@@ -17,7 +17,7 @@ from bench.record.named_rows import row_named
 from bench.record.rescored import scored_alike
 from bench.record.schema import Record
 from bench.record.speed_sessions import speed_records
-from bench.record.store import Store
+from bench.record.store import Store, nothing_in
 from bench.report.document import Picture, Section, to_page, write_index
 from bench.report.file_names import (
     ENDING,
@@ -30,7 +30,6 @@ from bench.report.file_names import (
     named,
     place_of,
 )
-from bench.report.frame import nothing_in
 from bench.report.html_page import html_page
 from bench.report.page_sentences import facts, made_on, provenance, warnings
 from bench.report.pictures import FRONT, HOLLOW, PICTURES, left_out_of_pictures

@@ -16,10 +16,10 @@ from bench.plan.build import build
 from bench.plan.from_record import request_from_record
 from bench.record.cell import Varied, train_key
 from bench.record.cell_differences import left_out_lines
-from bench.report.frame import teacher_weights
 from bench.report.load import load
 from bench.report.studies import studies
 from bench.report.tables.parts import sources_of_variance
+from bench.report.teachers import teacher_weights
 
 ROWS = f"finetune:{tiny.SHAPE},kd:{tiny.SHAPE},moebert,mtdnn:members=1"
 BOTH = ("teacher", "start")

@@ -8,12 +8,12 @@ import numpy as np
 
 from bench.record.cell import TEACHER
 from bench.record.schema import Record
-from bench.report.frame import teachers_of
 from bench.report.resampled import Resampled
 from bench.report.score_column import ScoreColumn
 from bench.report.study import Study
 from bench.report.table import TEXT, Column, Line, Table, TableCell, number
 from bench.report.tables.parts import keys_of
+from bench.report.teachers import teachers_of
 from bench.stats.fidelity import calibration_error, fidelity
 from bench.stats.form import CLASSES
 from bench.stats.metrics import metric_of

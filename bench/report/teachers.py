@@ -1,24 +1,10 @@
-"""What readers of records ask: what is wrong with a folder without any, and from which teacher a
-student learned. No torch."""
+"""From which teacher a student learned, by what its record says. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.record.schema import Record
-from bench.record.store import CELLS
-
-
-def nothing_in(root: Path) -> str:
-    """What is wrong with a folder without records, and what to type."""
-    if any(root.glob(CELLS)):
-        return f"no record in {root} can be used; `bench store verify --results {root}` says why"
-    if root.is_dir():
-        return f"no records in {root}; type: python -m bench run --methods all --tasks glue"
-    return (
-        f"no records in {root}: there is no such folder; name the folder of records with --results"
-    )
 
 
 def teacher_weights(record: Record) -> str | None:
