@@ -40,7 +40,8 @@ class Method(Settings, ABC):
     defines ``build`` and ``stages``."""
 
     name: ClassVar[str]
-    version: ClassVar[int]  # goes up whenever the same settings would train other weights
+    version: ClassVar[int]
+    """Goes up whenever a row, as it is typed, would train other weights: a changed default too."""
     terms: ClassVar[tuple[str, ...]]  # every term that a row may drop
     needs_teacher: ClassVar[bool]
     """Whether a term of its full row reads the tuned teacher, or an artefact comes from it."""
