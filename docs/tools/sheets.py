@@ -1,8 +1,8 @@
 """The sheets of docs/choose.md, made of what `choose FILE` wrote.
 
 Each task has a folder in results/alternatives/sheets: its `answer.csv`, the command in
-`command.txt`, and the machine in `machine.txt`, each file of one line. `generate.py` puts the
-tables into the page.
+`command.txt`, the answer in `answer.txt`, and data and machine in `machine.txt`, each of the texts
+one line. `generate.py` puts the tables into the page.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def _section(file: Path) -> str:
     """One task.
 
     Raises:
-        FileNotFoundError: the command or the machine is missing.
+        FileNotFoundError: the command, the answer or the machine is missing.
         KeyError: a column is missing: the file is not one that `choose` wrote.
     """
     command = file.with_name("command.txt").read_text(encoding="utf-8").strip()
+    answer = file.with_name("answer.txt").read_text(encoding="utf-8").strip()
     machine = file.with_name("machine.txt").read_text(encoding="utf-8").strip()
     with file.open(newline="", encoding="utf-8") as opened:
         lines: list[Line] = list(csv.DictReader(opened))
@@ -70,7 +71,8 @@ def _section(file: Path) -> str:
     said = f"{machine}."
     if busy >= BUSY_FROM:
         said += f" Other processes used {busy:.1f} cores meanwhile, so milliseconds mean little."
-    return f"### {file.parent.name}\n\n    {command}\n\n{said}\n\n{_table(head, rows)}"
+    text = f"### {file.parent.name}\n\n    {command}\n\n> {answer}\n\n{said}\n\n"
+    return text + _table(head, rows)
 
 
 def _first_metric(line: Line) -> str:

@@ -44,14 +44,16 @@ def write(folder, line, command="python -m bench choose mine.csv --quick"):
         table.writeheader()
         table.writerow(line)
     (folder / "command.txt").write_text(f"{command}\n")
+    (folder / "answer.txt").write_text("Int8 keeps 99.8 %.\n")
     (folder / "machine.txt").write_text("Two cores of an AMD EPYC\n")
 
 
 def test_a_sheet_has_its_command_its_machine_and_one_thread(sheets, tmp_path):
     write(tmp_path / "mine", LINE)
-    head, command, machine, table = sheets(tmp_path).split("\n\n")
+    head, command, answer, machine, table = sheets(tmp_path).split("\n\n")
     assert head == "### mine"
     assert command == "    python -m bench choose mine.csv --quick"
+    assert answer == "> Int8 keeps 99.8 %."
     assert machine == "Two cores of an AMD EPYC."
     titles, _, row = table.strip().splitlines()
     assert titles == (
