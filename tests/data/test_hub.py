@@ -14,7 +14,7 @@ from bench.data import hub as reading
 from bench.data.corpus import read_corpus
 from bench.data.hub import WAITS, downloaded
 from bench.errors import InputError
-from bench.plan.auto import without_auto
+from bench.plan.auto import REAL, without_auto
 from bench.record.store import Store
 from bench.request import Request
 
@@ -200,8 +200,8 @@ def test_auto_takes_what_was_downloaded_before_where_the_hub_does_not_answer(hub
     """A compute node without a network continues the experiment that was begun with one."""
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
-    for module in ("auto", "request"):
-        monkeypatch.setattr(f"bench.plan.{module}.HUB_TEACHER", NAME)
+    monkeypatch.setattr("bench.plan.auto.HUB_TEACHER", NAME)
+    monkeypatch.setitem(REAL, "teacher", NAME)
 
     def chosen(**typed) -> str:
         checkpoints._from_hub.cache_clear()
