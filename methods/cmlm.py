@@ -67,6 +67,7 @@ class ConditionalMaskedModel(nn.Module):
                 self.transform.get_parameter(
                     name.replace("dense", "0").replace("LayerNorm", "2")
                 ).copy_(value)
+        # begins as the encoder's vectors of the pieces, but is a matrix of its own
         self.output = nn.Linear(width, len(pieces_V))
         self.output.weight = nn.Parameter(words_VW.clone())
         nn.init.zeros_(self.output.bias)
@@ -110,11 +111,13 @@ class ConditionalMaskedModel(nn.Module):
         """Cross-entropy of some target tokens, drawn anew from torch's generator: at least
         one of each pair."""
         target_T = batch.segment_ids == 1
+        # tokens of the source get 2.0, above every draw: they are never masked
         drawn_T = (
             torch.rand(len(target_T), device="cpu").to(target_T.device).masked_fill(~target_T, 2.0)
         )
         least_B = torch.stack([row.min() for row in drawn_T.split(batch.layout.lengths)])
         lengths_B = torch.tensor(batch.layout.lengths, device=target_T.device)
+        # the least draw of each pair counts too: else a pair may have none below the share
         hidden_T = (drawn_T < SHARE) | (drawn_T == least_B.repeat_interleave(lengths_B))
         logits_KV, places_K = self.answers(batch, hidden_T)
         return losses.hard(logits_KV, words_of(self.pieces, batch.token_ids[places_K]) - FIRST)
@@ -183,6 +186,7 @@ class SoftTargets(Artefact):
                 [row.cumsum(0) - 1 for row in target_T.split(batch.layout.lengths)]
             )
             logits_TV = torch.zeros(len(target_T), len(model.pieces), device=target_T.device)
+            # in both directions each word is asked while most of the others can be read
             for turn in range(EVERY if self.direction == "both" else 1):
                 hidden_T = target_T & (number_T % EVERY == turn)
                 if hidden_T.any():

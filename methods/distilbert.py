@@ -117,6 +117,7 @@ class TripleLoss(PretrainingStage):
         embeddings.position_embeddings.weight.requires_grad = self.positions == "learned"
         head = head_like(setup.teacher, embeddings.word_embeddings.weight)
         theirs = TeacherHead().filled(setup)
+        # of the rest of the teacher's head the bias alone is taken over
         if self.start == "teacher":
             head.bias.data.copy_(theirs.bias)
         return Student(model, nn.ModuleDict({"head": head, "teacher_head": theirs}))

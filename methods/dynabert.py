@@ -87,6 +87,7 @@ class Importance(ComputedArtefact):
         seen = 0
         parts = []
         for batch in first_examples(batches, self.examples):
+            # example by example: in the sum over a batch unlike signs would cancel
             parts.append(
                 [
                     gradient_BU.abs().sum(0).double().cpu()
@@ -110,6 +111,7 @@ def rewired(
     for number, (heads_H, neurons_F) in enumerate(zip(heads_LH, neurons_LF, strict=True)):
         prefix = f"{family}.encoder.layer.{number}."
         written_WX = weights[f"{prefix}{names.writing}.weight"]
+        # where each head's outputs stand in what the writing layer reads
         by_head = torch.arange(written_WX.size(1), device="cpu").view(len(heads_H), -1)
         heads = heads_H.cpu().argsort(descending=True, stable=True)
         rows = by_head[heads].flatten()
@@ -117,6 +119,8 @@ def rewired(
         readers = dict.fromkeys(names.reading, rows) | {"intermediate.dense": order}
         if f"{family}.encoder.{SHARED_BIAS}" in weights:
             weights[f"{prefix}{names.own}.bias_rows"] = heads.to(written_WX.device)
+        # rows of the layers that make the units and columns of those that read them move
+        # together: so the function stays
         for part, place in readers.items():
             for kind in ("weight", "bias"):
                 weights[f"{prefix}{part}.{kind}"] = weights[f"{prefix}{part}.{kind}"][place]
@@ -164,8 +168,10 @@ def narrowed(model: Any, layer: Any, heads: int, neurons: int) -> Callable[..., 
             return weight[:heads]
         if name in columns:
             return weight[:, : columns[name]]
+        # None as an end keeps all: what has the width of the states, like LayerNorms
         return weight[: first.get(name.rpartition(".")[0])]
 
+    # buffers too: each head has to keep its row of a shared bias
     every = [*layer.named_parameters(), *layer.named_buffers()]
     weights = {f"layer.{name}": cut(name, weight) for name, weight in every}
     running = Running(family_of(model), layer)
@@ -186,6 +192,7 @@ class Adaptive(Around):
     def packed_forward(self, batch: Batch, taps: Taps) -> Out:
         """A layer that is left out passes its states on, so that layers have the same
         numbers at every depth."""
+        # a part drawn for this pass; in evaluation the whole
         self.part = (
             self.parts[int(torch.randint(len(self.parts), (), device="cpu"))]
             if self.training
@@ -260,6 +267,7 @@ class DynaBERT(Method):
 
         def hidn(batch: Batch, student: Out, teacher: Out, aux: nn.ModuleDict) -> Tensor:
             _, depth = cast(Any, aux["reach"]).target.part
+            # layers count from 0, and states from the embeddings, 0: state n enters layer n
             places = [*kept_layers(depth, layers), layers]
             return torch.stack(
                 [losses.hidden_mse_tokenmean(student.hidden(n), teacher.hidden(n)) for n in places]
@@ -295,6 +303,7 @@ class DynaBERT(Method):
             kept = kept_layers(depth, model.config.num_hidden_layers)
             config = copy.deepcopy(model.config)
             config.num_hidden_layers = len(kept)
+            # units stand in the order of their importance: the first ones stay
             masks = [
                 (torch.arange(size, device=place) < count).float().repeat(len(kept), 1)
                 for count, size in zip(
@@ -304,6 +313,7 @@ class DynaBERT(Method):
                 )
             ]
             cut = select_layers(weights, [number + 1 for number in kept])
+            # the weights that a new model draws are all replaced: the generator goes on as before
             with torch.random.fork_rng(devices=[]):
                 shipped = pruned_classifier(config, config.num_labels, cut, *masks)
             point = "" if (width, depth) == WHOLE else f"width={width:g} depth={depth:g}"

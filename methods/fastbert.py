@@ -139,6 +139,7 @@ class LeavesEarly(PackedModel):
 
     def train(self, mode: bool = True) -> LeavesEarly:
         super().train(mode)
+        # the backbone does not learn: without dropout it answers as it will in use
         if not self.dropout_while_training:
             for name, part in self.named_children():
                 part.train(mode and name == "branches")
@@ -169,6 +170,7 @@ class LeavesEarly(PackedModel):
         for number, layer in enumerate(family.layers(body), start=1):
             options = family.layer_options(body, x_TW, layout)(layer)
             x_TW = family.run(layer, x_TW[None], AttentionTrace(layout), options)[0]
+            # who leaves here: the certain ones, and all that are left at the end
             if number == depth:
                 answer_BC = self.classifier(family.pool(self, layout, x_TW))
                 leaves = torch.ones(len(inside), dtype=torch.bool, device=x_TW.device)
@@ -182,6 +184,7 @@ class LeavesEarly(PackedModel):
             stays = ~leaves
             if not stays.any():
                 break
+            # the others, packed anew, go on to the next layer
             if leaves.any():
                 x_TW = x_TW[stays.repeat_interleave(layout.lengths_B, output_size=layout.total)]
                 lengths = [
@@ -198,6 +201,7 @@ class LeavesEarly(PackedModel):
         options["output_hidden_states"] = True
         out = super().forward(input_ids, attention_mask=attention_mask, **options)
         answer_BC = out.logits
+        # from the last branch back to the first, so that the earliest certain one counts
         for number in range(len(self.branches), 0, -1):
             branch: Any = self.branches[number - 1]
             branch_BC = branch.padded(out.hidden_states[number], attention_mask)
@@ -302,6 +306,7 @@ class FastBERT(Method):
         sizes = {"branch_width": self.branch_width, "branch_heads": self.branch_heads}
         model = own_classifier(FastBertConfig, setup.teacher, setup.num_labels, **sizes)
         load_checked(model, setup.artefacts["tuned_teacher"], "the teacher", new=("branches.",))
+        # the backbone stays as it was tuned; the branches alone learn
         for name, parameter in model.named_parameters():
             parameter.requires_grad = name.startswith("branches.")
         model.dropout_while_training = self.dropout

@@ -97,19 +97,23 @@ class Masks(ComputedArtefact):
         by_block = [torch.cat(parts).double().cpu() for parts in zip(*gradients, strict=True)]
         by_heads = by_block[: len(layers)]
         by_neurons = by_block[len(layers) :]
+        # tokens of a mean example, which decide what attention costs
         length = sum(each.layout.total for each in seen) / sum(
             len(each.layout.lengths) for each in seen
         )
         cost = unit_macs(
             config.hidden_size, config.hidden_size // config.num_attention_heads, length
         )
+        # what each unit is worth: its mean squared gradient, the diagonal of the Fisher matrix
         worth = []
         for block in (by_heads, by_neurons):
             worth.append(torch.stack([gradient.square().mean(0) for gradient in block]))
+        # search, then the exchange within each layer, whose units stand for one another
         heads, neurons = search(worth[0], worth[1], self.flops, *cost)
         for masks, block in ((heads, by_heads), (neurons, by_neurons)):
             for mask, gradient in zip(masks, block, strict=True):
                 mask.copy_(rearranged(mask, gradient))
+        # tuning, towards the larger model that the authors' code takes as target
         target_heads, target_neurons = search(worth[0], worth[1], math.sqrt(self.flops), *cost)
         tune(model, seen, heads, neurons, target_heads, target_neurons)
         return {"heads": heads, "neurons": neurons}
@@ -140,6 +144,7 @@ def search(
     budget = flops * (len(by_head) * head + len(by_neuron) * neuron)
     best = float("-inf")
     chosen = (layers, layers)
+    # so many heads, and as many neurons as the rest of the budget pays for
     for count in range(layers, len(by_head) + 1):
         others = min(len(by_neuron), int((budget - count * head) / neuron))
         if (
@@ -170,6 +175,7 @@ def rearranged(mask_U: Tensor, gradient_NU: Tensor) -> Tensor:
     order = gram_UU.diagonal().argsort(stable=True)
     inside_U = torch.zeros(len(mask_U), dtype=torch.bool)
     inside_U[order[:pruned]] = True
+    # each unit's gradient times the sum of those that are pruned, kept up to date below
     with_inside_U = gram_UU[:, inside_U].sum(1)
     for unit in order[pruned:].tolist():
         inside_U[unit] = True
@@ -306,6 +312,8 @@ def normal_equations(
     goal_sum = 0.0
     rows = 0
     for each in seen:
+        # what the units have to add up to: the target's output without the bias, less the states
+        # that pass the pruned block by
         target = dense(block.masked(each.target, each.batch, target_mask_U)) + each.target
         goal_TW = (target - dense.bias - each.pruned)[0]
         read_TX = block.read(each.pruned, each.batch)[0][:, kept]

@@ -214,6 +214,7 @@ class MobileBERT(Method):
         transfer = transfer_terms(range(1, self.layers + 1), self.fmt_weight, self.att_weight)
         prediction = {"soft": softened(self.temperature, self.alpha), "hard": hard(1 - self.alpha)}
         paper = {"epochs": 10.0, "learning_rate": 5e-5}  # section 4.2: 2 to 10 epochs, 1e-5 to 1e-4
+        # layers are compared with an IB-BERT alone
         if not self.fits(setup.teacher):
             return (Stage("distil", prediction, paper=paper),)
         if self.transfer == "auxiliary":
@@ -387,6 +388,7 @@ class Transfer(PretrainingStage):
         model: Any = self.student.model(setup)
         kept = under("mobilebert.embeddings.", ib_bert)
         load_checked(model.mobilebert.embeddings, kept, "the embedding of the IB-BERT")
+        # both heads begin as the IB-BERT's; the student's learns, over its own word vectors
         own = head_of(model)
         theirs = MaskedLanguageHead(ib_bert[WORDS], self.student.hidden)
         weights = under("aux.head.", ib_bert)
@@ -406,11 +408,13 @@ class Transfer(PretrainingStage):
             theirs = aux["teacher_head"](teacher.hidden(s.layers)[batch.masked_positions])
             return losses.soft_cross_entropy_batchmean(ours, theirs)
 
+        # over the vocabulary: the IB-BERT's answers and the hidden words, half each
         distillation = {
             "vocabulary": Term(vocabulary, 0.5, last, last),
             "masked": masked_tokens("head", s.layers, 0.5),
         }
         whole = transfer_terms(layers, s.fmt_weight, s.att_weight)
+        # the layers learn together with that, or before it: all at once, or one after another
         if self.kind == "auxiliary":
             return (
                 Stage(
@@ -429,6 +433,8 @@ class Transfer(PretrainingStage):
 
     def _phase(self, layer: int, share: float) -> Stage:
         def scale_of(name: str) -> float:
+            # this layer at three times the rate, those below at 0.3; what is above, or is no layer,
+            # stands still
             match = re.match(r"model\.mobilebert\.encoder\.layer\.(\d+)\.", name)
             number = int(match[1]) + 1 if match else layer + 1
             return 0.0 if number > layer else 3.0 if number == layer else 0.3

@@ -127,6 +127,7 @@ class NeuronImportance(ComputedArtefact):
                 bias_F = layers[i - 1].intermediate.dense.bias.detach()
                 by_token_TF = (read_TF - bias_F) * to_read_TF + written_TF * to_written_TF
                 name = f"layer.{i}"
+                # absolute value of each example's own sum, added up over the examples
                 totals[name] = totals.get(name, torch.zeros(())) + batch.layout.sum(
                     by_token_TF
                 ).abs().sum(0)
@@ -153,9 +154,12 @@ class TokenCounts(ComputedArtefact):
 def balanced_routes(counts_V: Tensor, experts: int) -> Tensor:
     """[V] experts: the most frequent tokens first, each to the expert that has had the fewest; ties
     and unseen tokens at random."""
+    # unseen tokens keep this draw
     route_V = torch.randint(experts, counts_V.shape)
+    # shuffled, then sorted stably: tokens of one frequency stand in random order
     order_V = torch.randperm(len(counts_V))
     order_V = order_V[counts_V[order_V].argsort(descending=True, stable=True)]
+    # tokens dealt so far, a random place that decides between equals, the expert
     heap = [(0, place, expert) for place, expert in enumerate(torch.randperm(experts).tolist())]
     for token in order_V[: int((counts_V > 0).sum())].tolist():
         count, place, expert = heap[0]
@@ -241,6 +245,7 @@ class Experts(RoutedModule):
         """[..., W] states after attention -> [..., W]; tokens in the order of the
         ids last embedded."""
         x_NW = x_BTW.reshape(-1, x_BTW.size(-1))
+        # the tokens of each expert: by the table of ids, or the one that the gate likes best
         if self.gate_EW is None:
             rows_E, back_N, counts = (of_layers[self._number] for of_layers in self._seen[0].routes)
         else:
@@ -254,12 +259,14 @@ class Experts(RoutedModule):
             )
         if not self.training:
             self.load = [sum(pair) for pair in zip(self.load, counts, strict=True)]
+        # what all tokens meet: computed once, before they are parted
         inner = self.shared_in
         shared_NW = (
             torch.zeros_like(x_NW)
             if inner is None
             else self.shared_out(self.activation(inner(x_NW)))
         )
+        # own neurons, dropout, residual and LayerNorm of each expert, on its tokens alone
         pieces = []
         for e, rows in enumerate(rows_E):
             x_RW = x_NW[rows]
@@ -276,6 +283,7 @@ class Experts(RoutedModule):
             )
             pieces.append(F.layer_norm(out_RW + x_RW, *norm))
         out_NW = torch.cat(pieces)[back_N]  # back in the order of the tokens
+        # the choice itself has no gradient: by this factor losses on states and answers reach it
         if self.gates_NE is not None:
             out_NW = out_NW * self.gates_NE.softmax(-1).amax(-1, keepdim=True)
         return out_NW.view_as(x_BTW)
@@ -295,6 +303,7 @@ def ways(
             [torch.cat(rows).argsort() for rows in rows_LE],
             [[0] * experts] * len(rows_LE),
         )
+    # sorted by expert, tokens of one expert lie together: one split finds them all
     order_LN = torch.argsort(expert_LN, stable=True)
     counts_LE = torch.stack([(expert_LN == e).sum(1) for e in range(experts)], 1).tolist()
     rows_LE = [order_N.split(counts) for order_N, counts in zip(order_LN, counts_LE, strict=True)]
@@ -518,6 +527,7 @@ class MoEBERT(Method):
 
     def build(self, setup: Setup) -> Student:
         size, shared = self.sizes(setup.teacher)
+        # with copies, the important neurons are among each expert's own
         sizes = {
             "experts": self.experts,
             "expert_size": size,
@@ -527,6 +537,8 @@ class MoEBERT(Method):
             MoEBertConfig, setup.teacher, setup.num_labels, gate=self.gate, **sizes
         )
         weights = setup.artefacts["tuned_teacher"]
+        # all but the feed-forward networks is the teacher's as it is; the attention has an
+        # output.dense and a LayerNorm too, which stay
         block = tuple(
             f".{part}." for part in ("intermediate.dense", "output.dense", "output.LayerNorm")
         )
@@ -535,6 +547,7 @@ class MoEBERT(Method):
             if ".attention." in name or not any(part in name for part in block):
                 plain[name] = weight
         load_checked(model, plain, "the teacher", new=("",))
+        # the neurons of each feed-forward network, dealt to its experts by their importance
         for number, layer in enumerate(model.base_model.encoder.layer, start=1):
             prefix = f"{model.base_model_prefix}.encoder.layer.{number - 1}."
             if self.importance == "gradient":
@@ -591,12 +604,14 @@ def fill(experts: Experts, ffn: Mapping[str, Tensor], ranked: Tensor, shared: in
     """Deal the teacher's neurons, most important first: the top ones to all, the others one
     expert after another."""
     own = experts.own_in.size(1)
+    # the most important ones: one set of weights that all experts read, or copies in each
     top = ranked[:shared]
     copied = top if experts.shared_in is None else top[:0]
     if experts.shared_in is not None:
         experts.shared_in.weight.copy_(ffn["intermediate.dense.weight"][top])
         experts.shared_in.bias.copy_(ffn["intermediate.dense.bias"][top])
         experts.shared_out.weight.copy_(ffn["output.dense.weight"][:, top])
+    # with n experts each gets every n-th of the rest, so that all are about equally good
     for e in range(experts.count):
         mine = torch.cat([copied, ranked[shared + e :: experts.count][: own - len(copied)]])
         experts.own_in[e].copy_(ffn["intermediate.dense.weight"][mine])

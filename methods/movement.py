@@ -108,6 +108,7 @@ class Magnitude(Method):
         model = cut_classifier(
             setup, setup.teacher.num_hidden_layers, setup.artefacts["teacher_weights"]
         )
+        # each matrix is masked where it is: its parameter stays the same, scores come beside it
         for linear in matrices(model):
             linear.__class__ = Masked
             linear.share = 1.0

@@ -89,6 +89,7 @@ class MTDNN(Method):
 
         def of_batch(batch: Batch) -> Tensor:
             """[B, C] the ensemble's answers to these examples."""
+            # the targets of a task, looked up once: the row of each example, and the answers
             if batch.task not in targets:
                 ensemble = EnsembleTargets(self.members)
                 task = setup.tasks[batch.task]

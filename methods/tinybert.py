@@ -128,6 +128,7 @@ class TinyBERT(OwnShape):
     def build(self, setup: Setup) -> Student:
         model = self.student_model(setup)
         if self.head == "relu":
+            # the same weights in the class with the other head
             weights = model.state_dict()
             model = ReluBertForSequenceClassification(
                 own_config(ReluBertConfig, model.config, setup.num_labels)
@@ -143,6 +144,7 @@ class TinyBERT(OwnShape):
             )
         encoder = self.layer_map(setup.teacher)
         unequal = why_heads_differ(self.heads, setup.teacher)
+        # what the layers learn from: embedding, hidden states and attention
         intermediate = {
             "embd": hidden_states({0: 0}),
             "hidn": hidden_states(encoder),

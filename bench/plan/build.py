@@ -108,6 +108,7 @@ def build(request: Request) -> Plan:
                 read = reading.of(row)[number]
                 of_row = student_cells(row, [read], request, planner, seeds)
                 cells += stored.planned_students(row, of_row)
+    # a student of several tasks is planned once, over all of them
     for row in rows:
         if row.method.multitask:
             of_row = student_cells(row, tasks, request, planner, seeds)

@@ -294,6 +294,7 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
     teacher = teacher_counts(task.checkpoint)
     tokens = task.mean_tokens
     batch = task.teacher_recipe.batch_size
+    # what a teacher does by itself: it is tuned, writes its outputs, or is asked for words
     if step.kind == TEACHER_STEP:
         examples = len(task.train) * task.teacher_recipe.epochs
         return [Passes(teacher, examples, tokens, batch, trained=True)]
@@ -322,9 +323,11 @@ def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
     passes: list[Passes] = []
     teacher = teacher_counts(entry.checkpoint)
     batch = Recipe.batch_size
+    # over text: the training of a student beside its teacher, or the teacher alone
     if entry.text is not None:
         length = _piece_tokens(plan, entry.text.corpus)
         pieces = entry.text.budget / length
+        # three times, as it may be made from gradients: a backward pass costs two forward ones
         read = 3 * pieces
         if entry.stages:
             student = text_student_counts(entry)
@@ -333,6 +336,7 @@ def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
         elif isinstance(entry.artefact, TruncatedShape):
             read = min(OBSERVED_TOKENS / length, pieces)
         passes.append(Passes(teacher, read, length, batch))
+    # over the examples of a task, counted with a backward pass too
     if entry.task is not None and entry.reads_rows:
         rows = 3 * max(1.0, entry.artefact.row_epochs) * len(entry.task.train)
         passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch))
@@ -350,8 +354,10 @@ def _cell_passes(planned: Planned, task: TaskPlan, teacher: Counted) -> list[Pas
         model = student_counts(row, task.checkpoint)
         examples = task.training_rows * epochs_of(row, task)
         stages = row.stages(setup_of([task], {}))
+        # [PAD] that fills a sequence is computed like any token
         filled = max([task.mean_tokens, *(stage.padding for stage in stages)])
         passes.append(Passes(model, examples, filled, _batch(task.recipe), trained=True))
+    # every evaluation set is answered once, also one without labels
     scored = sum(count for name, count in task.data.rows.items() if name != "train")
     passes.append(Passes(model, scored, task.mean_tokens, task.recipe.batch_size))
     return passes
@@ -396,10 +402,12 @@ def seconds_saved_by_outputs(plan: Plan) -> float:
         reading = [row for row in rows if row_taps(row, tasks)]
         taught = [planned.row for planned in step.cells if planned.needs_live_teacher]
         live = [row for row in taught if row not in reading]
+        # the passes of their teachers, less those for the rows that still need one
         saved += seconds_of(plan.request, _teaching_passes([*reading, *live], tasks))
         saved -= seconds_of(plan.request, _teaching_passes(live, tasks))
         if reading:
             read |= {task.name: task for task in tasks}
+    # each file is written by one pass
     return saved - seconds_of(plan.request, _teaching_passes(["once"], list(read.values())))
 
 
@@ -467,6 +475,7 @@ def _divided(plan: Plan, jobs: int, parts: int, known: dict[str, Cost]) -> Plan:
     request = replace(plan.request, jobs=jobs)
     divided = replace(plan, request=request, steps=steps_of(plan, parts))
     costs = {}
+    # divisions have many steps in common, whose costs are estimated once
     for step in divided.todo_steps:
         if step.key not in known:
             known[step.key] = cost_of(divided, step)
@@ -540,6 +549,8 @@ def _share_cards(plan: Plan, asked: int) -> _Sharing:
         if memory is not None:
             numbers = [jobs for jobs in numbers if jobs == cards or memory_of(plan, jobs) <= memory]
 
+    # each further job costs all of them a little; jobs with more work than one card has time
+    # for wait for one another
     slowed = {}
     for jobs in range(1, max(numbers) + 1):
         each = math.ceil(jobs / cards)
@@ -578,6 +589,7 @@ def too_large_for_card(plan: Plan) -> list[str]:
             )
     if lines:
         return lines
+    # at worst the steps that need most lie on one card at a time
     sharing = math.ceil(plan.request.jobs / max(1, accelerators(plan.request)))
     together = sum(sorted(needed.values(), reverse=True)[:sharing])
     if together > free:

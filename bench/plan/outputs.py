@@ -118,12 +118,14 @@ def _outputs_of(task: TaskPlan, taps: Taps, request: Request) -> OutputsPlan:
     config = task.checkpoint.config
     mean = min(task.mean_tokens, task.recipe.max_length)
     examples = task.training_rows * task.mean_tokens / mean
+    # numbers of a mean example, by the kind of output; all other kinds are as large as logits
     numbers = {
         "hidden": mean * config.hidden_size,
         "vectors": 3 * mean * config.hidden_size,
         "scores": SQUARED_LENGTHS * mean**2 * config.num_attention_heads,
         "pooled": config.hidden_size,
     }
+    # of spans each token has one for the start and one for the end
     logits = 2 * mean if task.task.spans else task.task.num_labels
     numbers_an_example = sum(numbers.get(tap.kind, logits) for tap in taps)
     bytes_a_number = np.dtype(OUTPUT_FORMATS[number_format]).itemsize

@@ -138,6 +138,7 @@ class TaskPlan:
         split = self.source.load(self.task, wanted)
         if name == "train":
             fingerprint = planned.train
+            # limited and standardised as planned, before it is compared
             split = split.limited(planned.max_train_rows, self.task.draws_by_class)
             if self.scale is not None:
                 split = self.scale.of_split(split)
@@ -496,10 +497,12 @@ def wall_seconds(
         jobs: at a time.
         slowed: so many at a time -> how many times longer each takes.
     """
+    # of each step that is to do, those before it that are to do too
     waiting = {step.key: set(step.needs) & seconds.keys() for step in steps if step.key in seconds}
     running = dict[str, float]()
     now = 0.0
     while waiting or running:
+        # free jobs begin, in the order of the plan, what waits for nothing
         ready = [key for key, needs in waiting.items() if not needs]
         for key in ready[: max(1, jobs) - len(running)]:
             running[key] = seconds[key]
@@ -507,6 +510,7 @@ def wall_seconds(
         # what waits for a step that nobody makes never begins
         if not running:
             break
+        # the clock goes on to the first one that ends, slower where jobs share an accelerator
         done = min(running, key=lambda key: running[key])
         passed = running.pop(done)
         now += passed * slowed.get(len(running) + 1, 1.0)

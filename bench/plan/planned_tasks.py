@@ -107,7 +107,9 @@ def _examples_of(task: Task, by_name: bool, request: Request) -> _Examples | Non
     # what students are trained on
     all_rows = source.load(task, "train")
     train = all_rows.limited(request.max_train_rows, task.draws_by_class)
+    # a limit that leaves nothing out is no part of what identifies the data
     limit = request.max_train_rows if len(train) < len(all_rows) else None
+    # from the rows that are trained on, never from those that are scored
     scale = scale_of(task, train)
     if scale is not None:
         train = scale.of_split(train)

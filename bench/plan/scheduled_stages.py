@@ -166,12 +166,14 @@ def _by_shares(
     Args:
         per_epoch: steps of an epoch.
     """
+    # all steps of the recipe, and more only where stages would go without one
     total = max(len(counted), round(recipe.epochs * per_epoch))
     shares = sum(stage.epoch_fraction for stage, _ in counted)
     scheduled = []
     done = 0
     share = 0.0
     for stage, terms in counted:
+        # their ends are rounded, not their lengths: so rounding does not change the sum
         share += stage.epoch_fraction / shares
         end = max(done + 1, round(share * total))
         own = recipe.for_stage(stage.paper)

@@ -81,6 +81,7 @@ def student_cells(
     # a cell for each seed and task; those of several tasks name one another
     cells = []
     for seed in request.seeds:
+        # what this seed learns from: its teachers, and what its students begin as
         of_seed = [seeds.of(task, seed) for task in tasks]
         artefacts = _artefacts(row, of_seed, planner, seed if VARIED_START in request.vary else 0)
         keys = _keys(artefacts)

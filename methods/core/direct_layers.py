@@ -74,6 +74,7 @@ class DirectLayer:
         if trace.keeps_vectors:
             trace.vectors = qkv_TX.chunk(3, 1)
         shape = (len(chunk.sequences), chunk.longest, 3, self.heads, self.head_width)
+        # from packed tokens to the places of the chunk, and back after attention
         q_nHLD, k_nHLD, v_nHLD = (
             qkv_TX.index_select(0, layout.gather_N).view(shape).permute(2, 0, 3, 1, 4)
         )

@@ -301,6 +301,7 @@ def discriminator_loss(real_B: Tensor, fake_B: Tensor, kind: str) -> Tensor:
     ``least_squares``: Mao et al. 2017."""
     if kind == "least_squares":
         return (real_B - 1).square().mean() + fake_B.square().mean()
+    # softplus(-x) is -log of the sigmoid of x, without overflow for large logits
     return F.softplus(-real_B).mean() + F.softplus(fake_B).mean()
 
 

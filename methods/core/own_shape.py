@@ -71,6 +71,7 @@ class OwnShape(Method):
                 f"start=layers: layers={self.layers} should be at most the teacher's "
                 f"{teacher.num_hidden_layers}"
             )
+        # layers are taken whole, so that their widths cannot differ
         theirs = {
             "hidden": teacher.hidden_size,
             "heads": teacher.num_attention_heads,

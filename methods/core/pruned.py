@@ -79,6 +79,7 @@ class OwnUnits(nn.Module):
         for layer, heads, neurons in zip(
             self.base_model.encoder.layer, shape.layer_heads, shape.layer_neurons, strict=True
         ):
+            # as many rows of queries, keys and values, and columns of what writes, as heads stay
             if heads:
                 own = layer.get_submodule(names.own)
                 own.num_attention_heads = heads
@@ -199,6 +200,7 @@ class Units:
                 name = f"{prefix}{reader}.{kind}"
                 pruned[name] = pruned[name][kept]
         name = f"{prefix}{self.writer}.weight"
+        # masks that were tuned are folded into the weights
         pruned[name] = pruned[name][:, kept] * self.mask[kept].to(pruned[name].device)
         return pruned
 

@@ -148,6 +148,7 @@ def init_from_teacher(
         source: Any = layers[layer_map[m] - 1]
         before = states.hidden[layer_map[m - 1]][:, keep]
         *parts, norm = names.parts(source)
+        # the teacher's layer reads all coordinates: they are told from those that are kept
         back = regression(before, states.hidden[layer_map[m] - 1])
         _attention(target, parts, before, back, keep, heads)
         _copy_norm(target.attention.output.LayerNorm, norm, keep)
@@ -199,11 +200,14 @@ def _attention(
     mine = target.attention.self
     for head in range(heads):
         rows = slice(head * small, (head + 1) * small)
+        # scores are products of queries and keys: the matrix between them, cut to its largest
+        # singular values on this text
         u, s, v = torch.linalg.svd(root @ query[head].T @ key[head] @ root)
         # the student divides by the root of its own head width
         scale = (s[:small] * (small / width) ** 0.5).sqrt()
         _fill_rows(mine.query, rows, (inverse @ u[:, :small] * scale).T)
         _fill_rows(mine.key, rows, (inverse @ v[:small].T * scale).T)
+        # what the head writes, from values to output, cut in the same way
         u, s, v = torch.linalg.svd(out[:, head] @ value[head] @ root, full_matrices=False)
         _fill_rows(mine.value, rows, s[:small].sqrt()[:, None] * (v[:small] @ inverse))
         target.attention.output.dense.weight[:, rows] = (u[:, :small] * s[:small].sqrt()).float()
