@@ -2,8 +2,9 @@
 
 Each imports what it needs when it is called.
 
-from bench import api outcome = api.run(api.Request(methods="kd,microbert", tasks="rte",
-data="sample", teacher="embedded")) print(outcome.reports)
+    from bench import api
+    request = api.Request(methods="kd", tasks="rte", data="sample", teacher="embedded")
+    print(api.run(request).reports)
 """
 
 from __future__ import annotations

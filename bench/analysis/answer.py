@@ -89,7 +89,7 @@ class Answer:
 def answer(choice: Choice, tried: Mapping[str, Tried], examples: int) -> Answer | None:
     """The row to take; None where no row fits.
 
-    It is the cheapest row whose share of the teacher's score is above 97 %, or above
+    It is the cheapest row whose share of the teacher's score is at 97 % or above, or at
     ``--min-retain``, with its whole 95 % interval. Where none is, it is the row with the highest
     mean. Cheap is fewer FLOPs, then fewer parameters, then fewer megabytes.
 

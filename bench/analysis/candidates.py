@@ -14,6 +14,7 @@ from bench.record.cell import LINEAR_IN_8_BITS, LINEAR_ONLY, PLUS_INT8, TEACHER
 from bench.record.rescored import NO_ANSWERS
 from bench.record.schema import Sizes
 from bench.record.store import Store
+from bench.record.varied import VARIED_TEACHER
 from bench.report.means import mean_of_rows
 from bench.report.paired_rows import NOT_SIGNIFICANT
 from bench.report.resampled import Resampled, resampled
@@ -217,8 +218,11 @@ def _retained(evidence: Evidence, label: str) -> tuple[float, float, float] | No
         teacher, own = (evidence.group.finished(row, column) for row in (TEACHER, label))
         if data is None or not data.has(teacher) or not data.has(own):
             return None
-        # another training of the teacher stands for it
-        taught_by = teachers_of(own, teacher) or teacher[:1]
+        taught_by = teachers_of(own, teacher)
+        if not taught_by and any(record.cell.varies(VARIED_TEACHER) for record in own):
+            return None
+        # another training of the one teacher stands for it
+        taught_by = taught_by or teacher[:1]
         teachers = recorded_teachers(data, taught_by)
         if any(each.score <= 0 for each in teachers):
             return None

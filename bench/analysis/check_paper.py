@@ -192,7 +192,6 @@ def _mapping(text: str, records: Collection[Record], results: Path) -> tuple[str
             f"--row {text}: expected Name=row, with the name in the paper and a row of the records"
         )
     known = {record.row for record in records}
-    known = {record.row for record in records}
     for paper, ours in halves:
         if ours in known:
             return plain_name(paper), ours

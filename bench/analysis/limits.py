@@ -25,7 +25,7 @@ class Limit:
     Attributes:
         option: how it is typed.
         unit: behind its number.
-        field: of :class:`Candidate`, the value that is compared.
+        field: of :class:`bench.analysis.candidates.Candidate`, the value that is compared.
         is_least: whether it is the least that a row may have; else it is the most.
     """
 

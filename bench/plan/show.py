@@ -13,7 +13,7 @@ from bench.record.cell import PLUS_INT8
 from bench.record.known_teachers import PUBLIC_WEIGHTS
 from bench.record.recipe import ADAMW
 from bench.record.task_facts import SAMPLE, data_facts
-from bench.record.varied import VARIED_TEACHER
+from bench.record.varied import VARIED_START, VARIED_TEACHER
 from bench.request.choices import AUTO, TF32
 
 MOST_PARTS = 8
@@ -193,7 +193,8 @@ def _artefacts(plan: Plan) -> list[str]:
         if not entry.artefact.is_kept:
             continue
         name = entry.title
-        seeds = "" if plan.request.vary else ", seeds"
+        # what a teacher of each seed is read for is that seed's own, and so is a start of each
+        seeds = "" if VARIED_START in plan.request.vary else ", seeds"
         shared = f"shared by tasks{seeds} and methods"
         if entry.task is not None:
             name = entry.artefact.words

@@ -114,7 +114,11 @@ def commands(study: Study) -> list[str]:
                 command = next(iter(alike), command)
             rows.setdefault(command, []).append(row)
     if not rows:
-        teachers = replace(shared, methods="", tasks=_typed(study, study.tasks), seeds=())
+        # teachers alone: one, or one for each seed
+        seeds: tuple[int, ...] = ()
+        if study.cell.varied is not None:
+            seeds = tuple(sorted({record.cell.seed for record in study.records}))
+        teachers = replace(shared, methods="", tasks=_typed(study, study.tasks), seeds=seeds)
         return [_command(study, "run", replace(teachers, corpus=(), corpus_tokens=None), [])]
     return [
         _command_of_rows(study, how, tasks, seeds, named)
@@ -254,7 +258,7 @@ def experiment_command(
     if tasks:
         words += ["--tasks", tasks]
     of_training = ("optimizer",) if of_the_file else OF_TRAINING
-    words += _options(request, [*FIRST, *of_training, *LAST])
+    words += _options(request, [*FIRST, *of_training, *LAST, *_further()])
     return shlex.join([*words, "--results", study.results])
 
 

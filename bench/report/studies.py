@@ -49,6 +49,7 @@ class Folder:
     """A folder of records.
 
     Attributes:
+        store: where they lie, with their predictions.
         records: all of them.
         sessions: its sessions of timing.
     """

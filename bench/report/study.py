@@ -1,7 +1,7 @@
 """The study: records that share a table, with all that reports and commands say of them as values.
 
 It is built once, by :func:`bench.report.studies.study_of`, and never changed. Tables, pictures, the
-page, LaTeX, CSV files, ``compare``, ``choose`` and ``check`` read the same values. No torch, no
+page, LaTeX, CSV files, ``compare``, ``choose`` and ``audit --results`` read the same values. No torch, no
 clock.
 """
 

@@ -167,7 +167,6 @@ class Table:
         width: characters of a line of Markdown: columns that do not fit go into further tables
             below. None: any number.
         folded: whether a report shows it only on a click.
-        margin: share of the teacher's score that its verdicts are tested against.
     """
 
     title: str
@@ -178,7 +177,6 @@ class Table:
     section: str = ""
     width: int | None = None
     folded: bool = False
-    margin: float | None = None
 
     @property
     def header(self) -> list[str]:

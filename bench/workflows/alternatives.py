@@ -46,7 +46,7 @@ from bench.workflows.question import (
 )
 from bench.workflows.run import run
 from bench.workflows.take_chosen import refuse_folder_of_others, take_chosen
-from bench.workflows.time_trained import time_trained
+from bench.workflows.time_trained import refuse_untimed, time_trained
 
 SECONDS_A_MODEL = 16.0
 """Writing two ONNX files of a small model and timing it, on two cores, took 10 s, measured once;
@@ -87,6 +87,7 @@ def answer_question(question: Question, progress: Progress | None = None) -> Ans
     progress = progress or Progress()
     check_backends([ONNX, INT8])
     checked_limits(question.budget)
+    refuse_untimed(question.backend, question.threads)
     refuse_folder_of_others(question.to)
 
     # what is tried; the linear model is fitted now, and is a row of predictions

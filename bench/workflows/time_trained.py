@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.data.checkpoints import opener, tokenizer_of
 from bench.data.encoding import encode
+from bench.errors import InputError
 from bench.make.record import now
 from bench.make.saved_student import folder_for
 from bench.measure.backends import INT8, ONNX
@@ -27,6 +28,26 @@ from bench.record.task_facts import row_as_typed
 
 ROUNDS = 60
 """How often each model is timed: so many for a quantile of 95 %."""
+
+
+def timed_threads() -> tuple[int, ...]:
+    """The numbers of threads that models are timed with: one, and all cores."""
+    return tuple(dict.fromkeys((1, usable_cores())))
+
+
+def refuse_untimed(backend: str, threads: int) -> None:
+    """Raises InputError: latencies of a backend or a number of threads that nothing is timed with.
+
+    Args:
+        backend: "" for any.
+        threads: 0 for any.
+    """
+    backends = (TORCH, ONNX, INT8)
+    if backend and backend not in backends:
+        raise InputError(f"--backend {backend}: with a file, {', '.join(backends)} are timed")
+    if threads and threads not in timed_threads():
+        numbers = " and ".join(map(str, timed_threads()))
+        raise InputError(f"--threads {threads}: with a file, {numbers} are timed")
 
 
 def time_trained(
@@ -55,7 +76,7 @@ def time_trained(
     load = load_of_task(f"{task.name} of {task.source.slug}", tokens, batch)
 
     # times, in turns, and meanwhile the work of other processes
-    threads = tuple(dict.fromkeys((1, usable_cores())))
+    threads = timed_threads()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         other_work = OtherWork()

@@ -14,8 +14,7 @@ from pathlib import Path
 
 SHEETS = Path(__file__).resolve().parents[2] / "results" / "alternatives" / "sheets"
 ROW = "System"
-DONE = "what is done"
-TIMES = re.compile(r"(?P<runtime>.+), 1 thread: p50 / p95 \(ms\) p50")
+TIMES = re.compile(r".+, 1 thread: p50 / p95 \(ms\) p50")
 """The title of a column of median times on one thread."""
 CLASS = "F1 of "
 MOST_CLASSES = 6
@@ -55,24 +54,31 @@ def _section(file: Path) -> str:
     if len(classes) > MOST_CLASSES:
         classes = []
 
-    # what a reader meets first, then the rows as they are in the file: the best first
-    head = ["row", "what is done", f"{score} (95 % interval)", "changed (%)", "MB"]
-    head += [f"ms, {runtime}" for runtime in times]
-    head += [f"F1, {title.removeprefix(CLASS)}" for title in classes]
+    # what a reader meets first, in the order of the file: the best first
+    head = ["row", f"{score} (95 % interval)", "changed (%)", "MB", "ms"]
     rows = []
     for line in lines:
-        cells = [f"`{line[ROW]}`", line[DONE] or DASH, _with_interval(line, score)]
+        cells = [f"`{line[ROW]}`", _with_interval(line, score)]
         cells += [_rounded(line["changed (%)"], 1), _rounded(line["MB"], 1)]
-        cells += [_rounded(line[title], 2) for title in times.values()]
-        cells += [_rounded(line[title], 1) for title in classes]
+        cells.append(_rounded(_fastest(line, times), 2))
         rows.append(cells)
+
+    # F1 of classes stands below, so that a narrow page shows both
+    of_classes = []
+    for line in lines if classes else ():
+        of_classes.append([f"`{line[ROW]}`", *(_rounded(line[title], 1) for title in classes)])
 
     busy = max(float(line[BUSY] or 0) for line in lines)
     said = f"{machine}."
     if busy >= BUSY_FROM:
         said += f" Other processes used {busy:.1f} cores meanwhile, so milliseconds mean little."
     text = f"### {file.parent.name}\n\n    {command}\n\n> {answer}\n\n{said}\n\n"
-    return text + _table(head, rows)
+    text += _table(head, rows)
+    if of_classes:
+        names = [title.removeprefix(CLASS) for title in classes]
+        text += "\nF1 of each class, behind it its number of examples:\n\n"
+        text += _table(["row", *names], of_classes)
+    return text
 
 
 def _first_metric(line: Line) -> str:
@@ -80,14 +86,15 @@ def _first_metric(line: Line) -> str:
     return next(title for title in line if f"{title} low" in line)
 
 
-def _times(line: Line) -> dict[str, str]:
-    """Runtime -> the title of its median times on one thread."""
-    found = {}
-    for title in line:
-        match = TIMES.fullmatch(title)
-        if match:
-            found[match["runtime"]] = title
-    return found
+def _times(line: Line) -> list[str]:
+    """The titles of the median times on one thread, one for each runtime."""
+    return [title for title in line if TIMES.fullmatch(title)]
+
+
+def _fastest(line: Line, times: Sequence[str]) -> str:
+    """The least of a row's times; "" where it has none."""
+    known = [line[title] for title in times if line[title]]
+    return min(known, key=float, default="")
 
 
 def _with_interval(line: Line, title: str) -> str:
@@ -110,7 +117,7 @@ def _rounded(text: str, digits: int) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table with words to the left and numbers to the right; cells may hold any text."""
-    sides = ["---", "---"] + ["--:"] * (len(head) - 2)
+    sides = ["---"] + ["--:"] * (len(head) - 1)
     lines = []
     for cells in (head, sides, *rows):
         escaped = [cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import factories
 import pytest
@@ -17,6 +18,7 @@ from bench.plan.from_record import request_from_record
 from bench.record.cell import Varied, train_key
 from bench.record.cell_differences import left_out_lines
 from bench.report.load import load
+from bench.report.reproduce import commands, experiment_command
 from bench.report.studies import studies
 from bench.report.tables.parts import sources_of_variance
 from bench.report.teachers import teacher_weights
@@ -191,3 +193,21 @@ def test_tables_name_the_sources_of_their_intervals():
     assert "one teacher" in text
     (group,) = studies(plain[:1])
     assert sources_of_variance(group)[0].startswith("The intervals are over examples.")
+
+
+def test_commands_of_a_report_ask_for_what_varied():
+    """Planted before: an experiment's command, and that of teachers alone, made other records."""
+    (group,) = studies([record_of(seed, "text") for seed in (1, 2)])
+    assert f"--vary {','.join(BOTH)}" in experiment_command(group, Path("paper.toml"), "", "")
+    (alone,) = studies([varied_teacher(seed) for seed in (1, 2)])
+    (command,) = commands(alone)
+    assert "--seeds 1,2" in command
+    assert "--vary teacher" in command
+
+
+def varied_teacher(seed):
+    """The record of a teacher that one seed has."""
+    made = factories.record("teacher", "rte", seed, 0.6)
+    teacher = made.cell.teacher.model_copy(update={"key": f"teacher {seed}"})
+    varied = Varied(sources=("teacher",), teacher="teacher 0")
+    return factories.changed(made, teacher=teacher, varied=varied)

@@ -199,6 +199,8 @@ def test_numbers_are_answered_in_their_units(bench, tmp_path, teacher_folder):
         (["--quick"], "--quick goes with a file"),
         (["{file}", "--to", "."], "is there already"),
         (["{file}", "--max-mb", "0.0001"], "nothing that is tried can be within these limits"),
+        (["{file}", "--threads", "3"], "--threads 3: with a file, 1 and"),
+        (["{file}", "--backend", "eager"], "--backend eager: with a file, "),
     ],
 )
 def test_bad_input_is_named_before_anything_is_trained(bench, tmp_path, words, says):

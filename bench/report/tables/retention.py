@@ -37,7 +37,7 @@ def retentions(study: Study) -> Table | None:
     columns += [Column(column.title, csv=JUDGED) for column in scored_by_teacher(study)]
     columns.append(Column("mean retention", csv=INTERVAL))
     notes = (note, *sources_of_variance(study))
-    return Table("Retention", columns, lines, notes, KEPT_OF_THE_TEACHER, margin=study.kept)
+    return Table("Retention", columns, lines, notes, KEPT_OF_THE_TEACHER)
 
 
 def _left_out(study: Study) -> str:
