@@ -114,16 +114,21 @@ def commands(study: Study) -> list[str]:
                 command = next(iter(alike), command)
             rows.setdefault(command, []).append(row)
     if not rows:
-        # teachers alone: one, or one for each seed
-        seeds: tuple[int, ...] = ()
-        if study.cell.varied is not None:
-            seeds = tuple(sorted({record.cell.seed for record in study.records}))
-        teachers = replace(shared, methods="", tasks=_typed(study, study.tasks), seeds=seeds)
-        return [_command(study, "run", replace(teachers, corpus=(), corpus_tokens=None), [])]
+        return [_command_of_teachers(study, shared)]
     return [
         _command_of_rows(study, how, tasks, seeds, named)
         for (how, tasks, seeds), named in rows.items()
     ]
+
+
+def _command_of_teachers(study: Study, shared: Request) -> str:
+    """The command of a study of teachers alone: one for all seeds, or one for each."""
+    seeds: tuple[int, ...] = ()
+    if study.cell.varied is not None:
+        seeds = tuple(sorted({record.cell.seed for record in study.records}))
+    tasks = _typed(study, study.tasks)
+    teachers = replace(shared, methods="", tasks=tasks, seeds=seeds, corpus=(), corpus_tokens=None)
+    return _command(study, "run", teachers, [])
 
 
 def _in_order(study: Study) -> list[Record]:

@@ -1,8 +1,8 @@
 """The study: records that share a table, with all that reports and commands say of them as values.
 
 It is built once, by :func:`bench.report.studies.study_of`, and never changed. Tables, pictures, the
-page, LaTeX, CSV files, ``compare``, ``choose`` and ``audit --results`` read the same values. No torch, no
-clock.
+page, LaTeX, CSV files, ``compare``, ``choose`` and ``audit --results`` read the same values.
+No torch, no clock.
 """
 
 from __future__ import annotations
