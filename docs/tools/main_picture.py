@@ -81,7 +81,7 @@ def draw(table: Path, picture: Path) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=11)
     axes.set_xlabel(
-        "difference to fine-tuning alone, points (95 % intervals)",
+        "difference to finetune, points (95 % intervals)",
         fontsize=11,
     )
     for side in ("top", "right", "left"):
