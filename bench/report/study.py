@@ -7,6 +7,7 @@ No torch, no clock.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -420,6 +421,26 @@ class Study(Group):
             if places and all(place in self.summaries for place in places):
                 scores[label] = summarise([self.summaries[place].mean for place in places]).mean
         return scores
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """The rows in the order of tables: as they were typed, where they were; else the teacher,
+        then full rows by their mean, each with its ablations. Rows without a mean come last."""
+        if self.order:
+            return self.systems
+        ablations: dict[str, list[str]] = {}
+        full_rows: list[str] = []
+        for label in self.systems:
+            full = self.records_of(label)[0].cell.ablation_of
+            if full is not None and full in self.systems:
+                ablations.setdefault(full, []).append(label)
+            elif label != TEACHER:
+                full_rows.append(label)
+        full_rows.sort(key=lambda label: -self.mean_scores.get(label, -math.inf))
+        rows = [TEACHER] if TEACHER in self.systems else []
+        for label in full_rows:
+            rows += [label, *ablations.get(label, ())]
+        return rows
 
     @property
     def majority(self) -> float | None:

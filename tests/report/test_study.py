@@ -93,3 +93,14 @@ def test_without_a_folder_a_study_has_scores_alone(store, study):
     assert not alone.answers
     assert not alone.differences
     assert all(cell.low is None for cell in alone.mean_intervals.values())
+
+
+def test_rows_of_tables_are_by_mean_with_their_ablations_unless_they_were_typed():
+    scores = {"teacher": 0.5, "kd": 0.7, "finetune": 0.6, "tinybert": 0.8}
+    records = [factories.record(row, "rte", 0, score) for row, score in scores.items()]
+    full = factories.record("kd", "rte", 0, 0.9)
+    records.append(factories.changed(full, label="kd w/o soft", ablation_of="kd"))
+    (group,) = groups(records)
+    assert study_of(group).rows == ["teacher", "tinybert", "kd", "kd w/o soft", "finetune"]
+    typed = study_of(group, order=["finetune", "kd", "tinybert"])
+    assert typed.rows == ["teacher", "finetune", "kd", "kd w/o soft", "tinybert"]

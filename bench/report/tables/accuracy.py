@@ -39,7 +39,7 @@ def accuracy(study: Study) -> Table:
 
     # a line for each row
     lines = []
-    for label in study.systems:
+    for label in study.rows:
         cells = [scores[label, column] for column in study.printed_columns]
         if means:
             cells.append(means[label])

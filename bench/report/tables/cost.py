@@ -92,7 +92,7 @@ TEACHER_STARTS = {
 def cost(study: Study) -> Table | None:
     """What training each row took: the mean over the seeds of each task, summed over tasks."""
     rows: dict[str, list[Record]] = {}
-    for label in study.systems:
+    for label in study.rows:
         done = trainings(study, label)
         if done:
             rows[label] = done
@@ -269,7 +269,7 @@ def gradient_shares(study: Study) -> Table | None:
 def _measured_shares(study: Study) -> Measured:
     """The shares of all trainings, in stages with several terms."""
     measured: Measured = {}
-    for label in study.systems:
+    for label in study.rows:
         for record in trainings(study, label):
             for stage, terms in record.gradient_shares.items():
                 for term, shares in terms.items():
@@ -332,7 +332,7 @@ def sizes_of(study: Study) -> Table:
     labels: list[str] = []
     names: list[str] = []
     named: list[tuple[str, Sizes]] = []
-    for label in study.systems:
+    for label in study.rows:
         for task, size in _models_of(study, label):
             labels.append(label)
             names.append(study.called(label) + task)
@@ -389,7 +389,7 @@ OF_A_TOKEN = {
 def writing(study: Study) -> Table | None:
     """What writing costs: a line for each row and task; means over seeds."""
     lines = []
-    for label in study.systems:
+    for label in study.rows:
         for task in study.tasks:
             measured = _measured_writing(study.records_of(label, task))
             if measured:

@@ -55,7 +55,10 @@ def _lines_of(study: Study, column: ScoreColumn, data: Resampled) -> Iterator[Li
     yield Line(TEACHER, [task, *[number(None)] * 4, error, number(None)])
 
     # of the students those that learned from one of them
-    for label in study.full_students:
+    full_students = set(study.full_students)
+    for label in study.rows:
+        if label not in full_students:
+            continue
         students = study.finished(label, column)
         taught_by = teachers_of(students, teachers)
         if data.has(students) and taught_by:

@@ -27,7 +27,10 @@ def retentions(study: Study) -> Table | None:
     if not study.retained:
         return None
     lines = []
-    for label, row in study.retained.items():
+    for label in study.rows:
+        if label not in study.retained:
+            continue
+        row = study.retained[label]
         lines.append(line_of(study, label, [*row.scores.values(), row.mean]))
     note = f"{RATIO} {_on_verdicts(study, lines)} {MEAN}"
     if any(cell.verdict == TOO_FEW_SEEDS for line in lines for cell in line.cells):
