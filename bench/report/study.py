@@ -428,6 +428,8 @@ class Study(Group):
         then full rows by their mean, each with its ablations. Rows without a mean come last."""
         if self.order:
             return self.systems
+
+        # full rows, and the ablations of each, which stand behind it
         ablations: dict[str, list[str]] = {}
         full_rows: list[str] = []
         for label in self.systems:
@@ -436,7 +438,11 @@ class Study(Group):
                 ablations.setdefault(full, []).append(label)
             elif label != TEACHER:
                 full_rows.append(label)
+
+        # the highest mean first; of equal ones as their names are
         full_rows.sort(key=lambda label: -self.mean_scores.get(label, -math.inf))
+
+        # the teacher before all
         rows = [TEACHER] if TEACHER in self.systems else []
         for label in full_rows:
             rows += [label, *ablations.get(label, ())]
