@@ -424,8 +424,11 @@ class Study(Group):
 
     @cached_property
     def rows(self) -> list[str]:
-        """The rows in the order of tables: as they were typed, where they were; else the teacher,
-        then full rows by their mean, each with its ablations. Rows without a mean come last."""
+        """The rows in the order of results, costs, retention and fidelity.
+
+        They are as they were typed, where they were. Else the teacher comes first, then full rows
+        by their mean, each with its ablations. Rows without a mean come last.
+        """
         if self.order:
             return self.systems
 
