@@ -74,7 +74,10 @@ def artefact(entry: ArtefactPlan, data: TaskData | None, work: Work) -> MadeArte
         further.append("seconds")
     for_record = known(body, *further)
     if entry.text is not None:
-        for_record["text"] = entry.text.for_record()
+        text = entry.text.for_record()
+        if "passes" in body:  # caches of older versions do not know it
+            text["passes"] = body["passes"]
+        for_record["text"] = text
     if "train" in body:
         train = body["train"]
         for_record["train"] = {name: train[name] for name in ("steps", "tokens", "seconds_own")}

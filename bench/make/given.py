@@ -57,6 +57,8 @@ class Given:
     on_step: OnStep = lambda done, total: None
     beginning: str = field(default="", init=False)
     log: TrainLog | None = field(default=None, init=False)
+    passes: float | None = field(default=None, init=False)
+    """how often a training on text read it: above 1 where it is shorter than the budget"""
 
     # where inputs come from: subclasses say it
 
@@ -149,6 +151,7 @@ class Given:
         if rows == CORPUS:
             recipe = self.text_recipe
             passes = max(1.0, self.text_budget / examples.total_tokens)
+            self.passes = passes
         else:
             recipe = self.row_recipe
             passes = self.artefact.row_epochs
@@ -195,6 +198,8 @@ def tensors_of(given: Given, file: Path | None = None) -> tuple[dict[str, Tensor
     body: dict[str, Any] = {"beginning": given.beginning} if given.beginning else {}
     if given.log is not None:
         body["train"] = asdict(given.log)
+        if given.passes is not None:
+            body["passes"] = round(given.passes, 3)
     else:
         body["seconds"] = round(time.perf_counter() - begun, 3)
     return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, body

@@ -55,6 +55,9 @@ class Text(Known):
 
     files: list[str]
     tokens: Count
+    passes: Amount | None = None
+    """how often it was read, each time in another order: above 1 where it is shorter than
+    ``tokens``; None in older records"""
     training_texts_of: list[str] = Field(default_factory=list)
 
 

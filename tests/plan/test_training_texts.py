@@ -148,6 +148,7 @@ def test_the_record_says_it_and_is_found_again(bench, tmp_path, teacher_folder):
     for record in records:
         text = record.artefacts["general_start"]["text"]
         assert text["training_texts_of"] == ["birds", "pets"]
+        assert text["passes"] == pytest.approx(MOST_PASSES, rel=0.1)
     # with one of the two files the text would be another one
     alone = Request(tasks=str(one), teacher=str(teacher_folder), results=tmp_path / "r")
     with pytest.raises(InputError, match="read the training texts of birds, pets"):
