@@ -63,9 +63,9 @@ def own_row(study: Study, label: str) -> str:
 
 
 def systems_but_reference(study: Study) -> list[str]:
-    """The students that are systems of their own, without the reference."""
-    reference = reference_of(study)
-    return [label for label in study.students if label != reference and not own_row(study, label)]
+    """The students that are systems of their own, without the reference, in the order of rows."""
+    left_out = (TEACHER, reference_of(study))
+    return [row for row in study.rows if row not in left_out and not own_row(study, row)]
 
 
 def differences_to_reference(study: Study, has_variants: bool) -> list[RowDifference]:
@@ -79,14 +79,14 @@ def differences_to_reference(study: Study, has_variants: bool) -> list[RowDiffer
         return []
     labels = systems_but_reference(study)
     if has_variants:
-        labels = [label for label in study.students if label != reference]
+        labels = [label for label in study.rows if label not in (TEACHER, reference)]
     return row_differences(study, [(label, reference) for label in labels])
 
 
 def differences_of_variants(study: Study) -> list[RowDifference]:
     """Variants and ablations compared with their own rows; none where no predictions are stored."""
     rows = []
-    for label in study.systems:
+    for label in study.rows:
         full = own_row(study, label)
         if full in study.systems:
             rows.append((label, full))

@@ -7,7 +7,7 @@ Prints Spearman's rank correlation between the rows of `results/mpnet` and those
 development sets, BERT-base), task by task and for the mean of the tasks.
 
 Intervals say how far other examples and other trainings would move a correlation: each of
-10,000 draws has the examples drawn with replacement and a normal variable for each row's trainings.
+2,000 draws has the examples drawn with replacement and a normal variable for each row's trainings.
 Such noise pulls a correlation towards 0. So the first column has what an order reaches with itself,
 drawn twice: no other order can be expected to agree more.
 
@@ -26,7 +26,7 @@ from scipy.stats import rankdata
 
 from bench.record.store import Store
 from bench.stats.metrics import metric_of
-from bench.stats.paired import RESAMPLES, interval, resampled_scores
+from bench.stats.paired import interval, resampled_scores
 
 ROOT = Path(__file__).resolve().parents[2]
 STRONG = ROOT / "results" / "mpnet"
@@ -46,6 +46,7 @@ METRICS = {"cola": "matthews", "rte": "accuracy", "mrpc": "f1", "stsb": "spearma
 SEEDS = (0, 1, 2)
 DATA = "folder-glue"
 HEAD = "| | its own order, drawn twice | the small teacher's order | the printed order |"
+DRAWS = 2_000
 FEWEST = 4
 """Rows below which an order says nothing."""
 
@@ -91,7 +92,7 @@ def scores_of(folder: Path, task: str, rng: np.random.Generator) -> Scores:
     systems = [of_seeds[seed] for of_seeds in named.values() for seed in SEEDS]
     if not systems:
         return Scores({}, {})
-    all_RM = resampled_scores(systems, labels, METRICS[task], rng)
+    all_RM = resampled_scores(systems, labels, METRICS[task], rng, DRAWS)
     score = metric_of(METRICS[task]).score
     seen_M = [float(score(system, labels)) for system in systems]
     seen: dict[str, float] = {}
@@ -101,7 +102,7 @@ def scores_of(folder: Path, task: str, rng: np.random.Generator) -> Scores:
         of_seeds_S = np.array(seen_M[of_row])
         deviation = of_seeds_S.std(ddof=1) / np.sqrt(len(SEEDS))
         seen[row] = float(of_seeds_S.mean())
-        drawn_R[row] = all_RM[:, of_row].mean(1) + rng.normal(0, deviation, RESAMPLES)
+        drawn_R[row] = all_RM[:, of_row].mean(1) + rng.normal(0, deviation, DRAWS)
     return Scores(seen, drawn_R)
 
 

@@ -35,7 +35,7 @@ def absolute_error(predicted: np.ndarray, labels: np.ndarray) -> float:
 
 def _of_column(study: Study, column: ScoreColumn, data: Resampled) -> Table:
     lines = []
-    for row in study.systems:
+    for row in study.rows:
         records = study.finished(row, column)
         if data.has(records):
             errors = [absolute_error(data.predicted[r.key], data.labels) for r in records]

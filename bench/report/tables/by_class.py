@@ -53,7 +53,7 @@ def _of_column(study: Study, column: ScoreColumn, data: Resampled) -> Table | No
 
     # each row's mean over its seeds
     mean_of: dict[str, np.ndarray] = {}
-    for row in study.systems:
+    for row in study.rows:
         records = study.finished(row, column)
         if data.has(records):
             answers = [data.predicted[record.key] for record in records]

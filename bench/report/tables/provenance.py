@@ -61,7 +61,7 @@ def hyper_parameters(study: Study) -> Table | None:
     papers' recipes are left out: each of their stages has its own numbers.
     """
     rows_of: dict[tuple[str, ...], dict[str, str]] = {}
-    for label in study.systems:
+    for label in study.rows:
         for record in study.records_of(label):
             cell = record.cell
             has_stages = cell.method != TEACHER and cell.recipe["name"] == PAPER
@@ -88,7 +88,7 @@ def searches(study: Study) -> Table | None:
     examples, and the range of all trials."""
     tasks = list(dict.fromkeys(column.task for column in study.columns))
     lines = []
-    for label in study.systems:
+    for label in study.rows:
         by_task: dict[str, list[Search]] = {}
         for record in study.records_of(label):
             search = record.cell.search
@@ -156,7 +156,7 @@ def _chosen(of_seeds: Sequence[Search]) -> TableCell:
 def record_keys(study: Study) -> Table | None:
     """The records behind every cell: the beginning of each one's key, in the order of seeds."""
     lines = []
-    for label in study.systems:
+    for label in study.rows:
         cells = []
         for column in study.columns:
             keys = keys_of(study.finished(label, column))
