@@ -118,9 +118,9 @@ class TinyBERT(OwnShape):
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         check_padding(self.padding, teacher)
-        if self.head == "relu" and self.start == "layers":
+        if self.head == "relu" and self.has_teachers_layers:
             raise MethodError(
-                "head=relu is a head of a BERT of its own shape: leave start=layers out"
+                f"head=relu is a head of a BERT of its own shape: leave start={self.start} out"
             )
         self.layer_map(teacher)
         return super().requires(teacher)

@@ -34,9 +34,10 @@ class OwnShape(Method):
     hidden: Count = 312
     heads: Count = 12
     ffn: Count = 1200
-    start: Literal["general", "random", "layers"] = "general"
+    start: Literal["general", "random", "layers", "lowest"] = "general"
     """``general``: pre-trained on text below the teacher; ``random``: no pre-training; ``layers``:
-    evenly spread layers of the un-tuned teacher, in its own family and of its own width."""
+    evenly spread layers of the un-tuned teacher, in its own family and of its own width;
+    ``lowest``: its lowest layers, with which pkd, theseus and droplayers begin."""
     start_from: str = added_setting("")
     """A finished general start in the place of ours: a hub name or a folder, like
     huawei-noah/TinyBERT_General_4L_312D."""
@@ -52,23 +53,28 @@ class OwnShape(Method):
             )
 
     @property
+    def has_teachers_layers(self) -> bool:
+        """Whether the student is made of the teacher's layers."""
+        return self.start in ("layers", "lowest")
+
+    @property
     def shape(self) -> Shape:
         return Shape(self.layers, self.hidden, self.heads, self.ffn)
 
     def requires(self, teacher: PretrainedConfig) -> Sequence[Artefact]:
         if self.start_from:
             return (GivenEncoder(self.start_from, self.shape),)
-        if self.start == "layers":
+        if self.has_teachers_layers:
             self._check_layers_fit(teacher)
             return (TeacherWeights(tuned=False),)
         return (GeneralDistillation(self.shape),) if self.start == "general" else ()
 
     def _check_layers_fit(self, teacher: PretrainedConfig) -> None:
         """Raises MethodError: a student of this shape cannot be made of the teacher's layers."""
-        require_layers(teacher, f"{self.name}:start=layers")
+        require_layers(teacher, f"{self.name}:start={self.start}")
         if self.layers > teacher.num_hidden_layers:
             raise MethodError(
-                f"start=layers: layers={self.layers} should be at most the teacher's "
+                f"start={self.start}: layers={self.layers} should be at most the teacher's "
                 f"{teacher.num_hidden_layers}"
             )
         # layers are taken whole, so that their widths cannot differ
@@ -80,7 +86,8 @@ class OwnShape(Method):
         if theirs != {name: getattr(self, name) for name in theirs}:
             needed = ":".join(f"{name}={size}" for name, size in theirs.items())
             raise MethodError(
-                f"start=layers takes whole layers of the teacher: write {needed} behind {self.name}"
+                f"start={self.start} takes whole layers of the teacher: write {needed} behind "
+                f"{self.name}"
             )
 
     def build(self, setup: Setup) -> Student:
@@ -98,8 +105,10 @@ class OwnShape(Method):
     def student_model(self, setup: Setup) -> Any:
         """The classifier to train: a BERT of this shape, or, made of the teacher's layers, a model
         of the teacher's family."""
-        if self.start == "layers":
-            chosen = evenly_spread(self.layers, setup.teacher.num_hidden_layers)
+        if self.has_teachers_layers:
+            chosen = list(range(1, self.layers + 1))
+            if self.start == "layers":
+                chosen = evenly_spread(self.layers, setup.teacher.num_hidden_layers)
             weights = select_layers(setup.artefacts[TeacherWeights(tuned=False).name], chosen)
             return cut_classifier(setup, self.layers, weights)
         encoder = without_projection(self.start_tensors(setup)) or None
@@ -113,7 +122,7 @@ class OwnShape(Method):
         begins with the identity, because its states are the teacher's.
         """
         layer = nn.Linear(self.hidden, setup.teacher.hidden_size)
-        if self.start == "layers":
+        if self.has_teachers_layers:
             nn.init.eye_(layer.weight)
             nn.init.zeros_(layer.bias)
             return layer

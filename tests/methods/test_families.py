@@ -90,12 +90,15 @@ def test_distilbert_has_spread_layers_of_the_teachers_own_family(family, batch, 
 
 @pytest.mark.parametrize("family", ["bert", *OTHERS])
 @pytest.mark.parametrize("name", ["finetune", "kd", "tinybert", "microbert"])
-def test_a_student_of_the_teachers_layers_begins_with_whole_ones(name, family, batch, tmp_path):
-    """``start=layers``: the first and last of four layers, not the first two, and the teacher's states
+@pytest.mark.parametrize(("start", "chosen"), [("layers", (0, 3)), ("lowest", (0, 1))])
+def test_a_student_of_the_teachers_layers_begins_with_whole_ones(
+    start, chosen, name, family, batch, tmp_path
+):
+    """``layers``: the first and last of four layers; ``lowest``: the first two. The teacher's states
     need no projection."""
     config = tiny.family_config(family, layers=4)
     row = methods.get(name)(
-        start="layers",
+        start=start,
         layers=2,
         hidden=config.hidden_size,
         heads=config.num_attention_heads,
@@ -105,8 +108,8 @@ def test_a_student_of_the_teachers_layers_begins_with_whole_ones(name, family, b
     assert student.model.config.model_type == family
     theirs = teacher.base_model.encoder.layer
     ours = student.model.base_model.encoder.layer
-    for mine, taken in zip(ours, (theirs[0], theirs[3]), strict=True):
-        for part, weight in taken.state_dict().items():
+    for mine, place in zip(ours, chosen, strict=True):
+        for part, weight in theirs[place].state_dict().items():
             assert torch.equal(mine.state_dict()[part], weight), part
     if name == "tinybert":
         states = torch.randn(3, config.hidden_size)
@@ -115,11 +118,13 @@ def test_a_student_of_the_teachers_layers_begins_with_whole_ones(name, family, b
         answers_as_transformers_opens_it(student.model, batch, tmp_path)
 
 
-def test_layers_of_another_width_are_refused_with_the_settings_that_fit():
-    with pytest.raises(MethodError, match="write hidden=24:heads=4:ffn=48 behind kd"):
-        methods.get("kd")(start="layers").requires(tiny.family_config("mpnet", layers=4))
+@pytest.mark.parametrize("start", ["layers", "lowest"])
+def test_layers_of_another_width_are_refused_with_the_settings_that_fit(start):
+    wrong = f"start={start} takes whole layers of the teacher: write hidden=24:heads=4:ffn=48"
+    with pytest.raises(MethodError, match=f"{wrong} behind kd"):
+        methods.get("kd")(start=start).requires(tiny.family_config("mpnet", layers=4))
     with pytest.raises(MethodError, match="layers=5 should be at most the teacher's 4"):
-        row = methods.get("kd")(start="layers", layers=5, hidden=24, heads=4, ffn=48)
+        row = methods.get("kd")(start=start, layers=5, hidden=24, heads=4, ffn=48)
         row.requires(tiny.family_config("mpnet", layers=4))
 
 

@@ -40,10 +40,13 @@ def rows_of(name: str) -> list[str]:
     )
     if "start" not in settings:
         return [row]
-    rows = [f"{row}:start={start}" for start in get_args(settings["start"]) if start != "layers"]
-    if "layers" in get_args(settings["start"]):
-        # whole layers of the teacher, of the teacher's width
-        rows.append(f"{name}:layers=2:hidden=24:heads=4:ffn=48:start=layers{MORE.get(name, '')}")
+    rows = []
+    for start in get_args(settings["start"]):
+        shape = row
+        if start in ("layers", "lowest"):
+            # whole layers of the teacher, of the teacher's width
+            shape = f"{name}:layers=2:hidden=24:heads=4:ffn=48{MORE.get(name, '')}"
+        rows.append(f"{shape}:start={start}")
     return rows
 
 
