@@ -1,7 +1,8 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
 docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, two tables of
-docs/hyperparameters.md of the recipes, and those of docs/choose.md of the sheets in results/alternatives/sheets.
+docs/hyperparameters.md of the recipes, those of docs/choose.md of the sheets in results/alternatives/sheets, and the rank
+correlations of docs/results.md of stored answers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from order_of_rows import table as order_of_rows
 from sheets import sheets
 
 DOCS = Path(__file__).resolve().parents[1]
@@ -231,6 +233,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "common recipe": common_recipe,
     "paper recipes": paper_recipes,
     "sheets": sheets,
+    "order of rows": order_of_rows,
 }
 """Name of a marked block -> what is in it."""
 

@@ -43,6 +43,21 @@ PRINTED_ROWS = {
 """Systems of the printed table -> our rows."""
 METRICS = {"cola": "matthews", "rte": "accuracy", "mrpc": "f1", "stsb": "spearman"}
 """Tasks of the table -> the metric of their column."""
+SHAPE = "ffn=3072:hidden=768:layers=6"
+STATED = {
+    "droplayers": "droplayers",
+    f"kd:{SHAPE}:start=layers": "kd",
+    "pkd": "pkd",
+    "theseus": "theseus",
+    "distilbert": "distilbert",
+    f"tinybert:{SHAPE}:start=layers": "tinybert",
+    "moebert": "moebert",
+    "fisher": "fisher",
+    "cofi": "cofi",
+}
+"""Rows of the strong teacher -> what they are called elsewhere, as stated before the first run."""
+LOWEST = {row.replace("start=layers", "start=lowest"): name for row, name in STATED.items()}
+"""The same with `kd` and `tinybert` of the lowest layers."""
 SEEDS = (0, 1, 2)
 DATA = "folder-glue"
 HEAD = "| | its own order, drawn twice | the small teacher's order | the printed order |"
@@ -65,10 +80,13 @@ class Scores:
     drawn_R: Mapping[str, np.ndarray]
 
 
-def scores_of(folder: Path, task: str, rng: np.random.Generator) -> Scores:
-    """The rows of a folder of results that have all seeds on a task, at their own names.
+def scores_of(
+    folder: Path, task: str, rng: np.random.Generator, names: Mapping[str, str] | None = None
+) -> Scores:
+    """The rows of a folder of results that have all seeds on a task.
 
-    A row with settings goes by its method's name where the folder has no row without any.
+    Args:
+        names: the rows that are wanted -> what they are called; None for all, by their own names.
     """
     # the stored answers of each row, seed by seed
     answers: dict[str, dict[int, np.ndarray]] = {}
@@ -84,9 +102,10 @@ def scores_of(folder: Path, task: str, rng: np.random.Generator) -> Scores:
         answers.setdefault(record.row, {})[record.cell.seed] = answer
         labels = arrays["labels.validation"]
     named: dict[str, dict[int, np.ndarray]] = {}
-    for row in sorted(answers):  # a row without settings comes before those with some
-        if all(seed in answers[row] for seed in SEEDS):
-            named.setdefault(row.partition(":")[0], answers[row])
+    for row, of_seeds in answers.items():
+        is_wanted = names is None or row in names
+        if is_wanted and all(seed in of_seeds for seed in SEEDS):
+            named[row if names is None else names[row]] = of_seeds
 
     # all rows on the same drawn examples; each row's trainings by themselves
     systems = [of_seeds[seed] for of_seeds in named.values() for seed in SEEDS]
@@ -152,36 +171,44 @@ def spearman(first_RM: np.ndarray, second_RM: np.ndarray) -> np.ndarray:
 
 def table(strong: Path = STRONG, small: Path = SMALL) -> str:
     """The lines of the table, for docs/results.md."""
-    rng = np.random.default_rng(0)
-    names: list[str] = []
-    here: list[Scores] = []
-    again: list[Scores] = []
-    there: list[Scores] = []
-    printed: list[Scores] = []
-    for task in METRICS:
-        scores = scores_of(strong, task, rng)
-        if scores.seen:
-            names.append(task)
-            here.append(scores)
-            again.append(scores_of(strong, task, rng))
-            there.append(scores_of(small, task, rng))
-            printed.append(printed_scores(task))
-
-    # a mean is of the tasks that have all rows
-    most = max((len(scores.seen) for scores in here), default=0)
-    whole = [place for place, scores in enumerate(here) if len(scores.seen) == most]
-    if len(whole) > 1:
-        names.append(f"mean of {len(whole)}")
-        for columns in (here, again, there, printed):
-            columns.append(mean_of([columns[place] for place in whole]))
-
     lines = [HEAD, "|---|--:|--:|--:|"]
-    for name, ours, same, *others in zip(names, here, again, there, printed, strict=True):
-        found = correlation(ours, same)
-        cells = ["–" if found is None else f"{found[2][0]:+.2f} to {found[2][1]:+.2f}"]
-        cells += [_cell(correlation(ours, other)) for other in others]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for start, names in (("as stated", STATED), ("kd, tinybert of the lowest layers", LOWEST)):
+        for task, cells in _correlations(strong, small, names).items():
+            lines.append(f"| {task}, {start} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _correlations(strong: Path, small: Path, names: Mapping[str, str]) -> dict[str, list[str]]:
+    """Task, or "mean" with their number -> the cells of its line.
+
+    Only tasks count that have all rows with all seeds.
+    """
+    rng = np.random.default_rng(0)
+    tasks: list[str] = []
+    ours: list[Scores] = []
+    others: list[list[Scores]] = []
+    for task in METRICS:
+        scores = scores_of(strong, task, rng, names)
+        if len(scores.seen) < len(names):
+            continue
+        tasks.append(task)
+        ours.append(scores)
+        again = scores_of(strong, task, rng, names)
+        others.append([again, scores_of(small, task, rng), printed_scores(task)])
+    if len(tasks) > 1:
+        tasks.append(f"mean of {len(tasks)}")
+        ours.append(mean_of(ours))
+        others.append([mean_of(columns) for columns in zip(*others, strict=True)])
+
+    cells: dict[str, list[str]] = {}
+    for task, here, (again, there, printed) in zip(tasks, ours, others, strict=True):
+        # its own order has 1 as it is: what it reaches with itself is in the draws
+        itself = correlation(here, again)
+        assert itself is not None, "all rows that were stated"
+        _, _, (low, high) = itself
+        own = f"{low:+.2f} to {high:+.2f}"
+        cells[task] = [own, _cell(correlation(here, there)), _cell(correlation(here, printed))]
+    return cells
 
 
 def _cell(found: tuple[int, float, tuple[float, float]] | None) -> str:
