@@ -189,7 +189,7 @@ def test_real_data_pre_train_on_a_public_text_unless_another_is_named(
     assert done.returncode == 0, done.stderr
     (record,) = (r for r in Store(tmp_path / "r").records() if r.cell.method == "kd")
     (text,) = (made["text"] for made in record.artefacts.values() if "text" in made)
-    assert text == {"files": [f"{TEXT}@{COMMIT}"], "tokens": 300}
+    assert text == {"files": [f"{TEXT}@{COMMIT}"], "tokens": 300, "passes": 1.0}
     said = "".join(page.read_text() for page in (tmp_path / "p").rglob("README.md"))
     assert f"--corpus {TEXT}@{COMMIT} --corpus-tokens 300" in said
     assert "2 there" in bench("plan", *common, "--corpus-tokens", 300, "--offline").stdout

@@ -172,7 +172,11 @@ def test_artefacts_of_a_third_party_are_planned_made_and_recorded(bench, request
         assert "shrinkbert" in made["code"]["of"]
         assert len(made["code"]["digest"]) == 64
     assert record.artefacts["tuned_on_text"]["train"]["tokens"] >= 300
-    assert record.artefacts["tuned_on_text"]["text"] == {"files": ["corpus.txt"], "tokens": 300}
+    assert record.artefacts["tuned_on_text"]["text"] == {
+        "files": ["corpus.txt"],
+        "tokens": 300,
+        "passes": 1.0,
+    }
     assert set(record.artefacts["tuned_on_text"]["code"]["parts"]) == {"teacher"}
     assert not api.plan(request).todo_steps
 

@@ -383,7 +383,7 @@ def test_two_systems_that_were_typed_together_are_compared_with_each_other(store
 
 @pytest.mark.slow
 def test_of_many_systems_the_one_of_the_highest_mean_is_compared_with_the_others(store):
-    assert list(each_other(store)) == [("kd", "microbert")], "few enough without an order"
+    assert list(each_other(store)) == [("microbert", "kd")], "few enough without an order"
     for number, row in enumerate(("pkd", "minilm"), start=60):
         for task in ("rte", "sst2"):
             for seed in (0, 1, 2):
