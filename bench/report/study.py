@@ -424,7 +424,7 @@ class Study(Group):
 
     @cached_property
     def rows(self) -> list[str]:
-        """The rows in the order of every table of a report.
+        """The rows in the order of a report's tables; its summary has the teacher by mean too.
 
         They are as they were typed, where they were. Else the teacher comes first, then full rows
         by their mean, each with its ablations. Rows without a mean come last.
