@@ -180,13 +180,13 @@ def drawing(width: float, height: float, form: str) -> Iterator[tuple[Any, io.By
 def row_height(study: Study, labels: Sequence[str]) -> float:
     """The height of a row in inches: more where a name takes two lines or three."""
     most_breaks = max(text_of(study.called(label)).count("\n") for label in labels)
-    return (0.21, 0.25, 0.36)[most_breaks]
+    return (0.21, 0.28, 0.4)[most_breaks]
 
 
 def _name_rows(axes: Any, study: Study, labels: Sequence[str]) -> None:
     """Write the rows' names at the left, the first at the top."""
     names = [text_of(study.called(label)) for label in labels]
-    axes.set_yticks(range(len(labels)), names, linespacing=0.9)
+    axes.set_yticks(range(len(labels)), names, linespacing=1.15)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
 
