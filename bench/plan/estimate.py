@@ -155,6 +155,8 @@ class Passes(NamedTuple):
     """mean tokens of an example"""
     batch: int
     trained: bool = False
+    is_fp32: bool = False
+    """whether it is computed in fp32 whatever ``--precision`` says"""
 
     def macs(self, examples: float, length: float) -> float:
         """MACs of a forward pass over so many examples of this length."""
@@ -173,30 +175,37 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
     one by one."""
     import torch
 
-    # FLOPs, and kernels that are started
-    flops = 0.0
+    # FLOPs by their precision, and kernels that are started
+    flops = {"fp32": 0.0, request.precision: 0.0}
     started = 0.0
     for each in passes:
         forward = 2 * each.macs(each.examples, each.length)
         batches = each.examples / each.batch
+        precision = "fp32" if each.is_fp32 else request.precision
         if each.trained:
-            flops += 3 * forward  # the backward pass costs twice the forward pass
+            flops[precision] += 3 * forward  # the backward pass costs twice the forward pass
             started += batches * (KERNELS_A_STEP + KERNELS_A_TRAINED_MODULE * each.model.modules)
         else:
-            flops += forward
+            flops[precision] += forward
             started += batches * (KERNELS_A_PASS + KERNELS_A_FROZEN_MODULE * each.model.modules)
 
-    # the rates of this machine
-    if request.device != "cpu" and torch.accelerator.is_available():
-        device = request.device
-        if device == "auto":
-            device = str(torch.accelerator.current_accelerator())
-        rate, start = rates_of_card(device, request.precision)
-    else:
-        rate = flops_per_second(request.threads, request.precision)
-        start = 0.0
-    reached = EFFICIENCY if request.precision == "fp32" else EFFICIENCY / 2
-    return flops / (reached * rate), started * start
+    # at the rates of this machine
+    device = request.device
+    is_on_card = device != "cpu" and torch.accelerator.is_available()
+    if is_on_card and device == "auto":
+        device = str(torch.accelerator.current_accelerator())
+    seconds = 0.0
+    start = 0.0
+    for precision, count in flops.items():
+        if not count:
+            continue
+        if is_on_card:
+            rate, start = rates_of_card(device, precision)
+        else:
+            rate = flops_per_second(request.threads, precision)
+        reached = EFFICIENCY if precision == "fp32" else EFFICIENCY / 2
+        seconds += count / (reached * rate)
+    return seconds, started * start
 
 
 def cost_of(plan: Plan, step: Step) -> Cost:
@@ -316,7 +325,10 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
 
 
 def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
-    """The training of an artefact on text, and the passes in which its teacher reads for it."""
+    """The training of an artefact on text, and the passes in which its teacher reads for it.
+
+    Only trainings are in the precision of ``--precision``.
+    """
     from bench.plan.untrained import teacher_counts, text_student_counts
     from methods.core.artefacts import OBSERVED_TOKENS, TruncatedShape
 
@@ -335,11 +347,11 @@ def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
             read = pieces
         elif isinstance(entry.artefact, TruncatedShape):
             read = min(OBSERVED_TOKENS / length, pieces)
-        passes.append(Passes(teacher, read, length, batch))
+        passes.append(Passes(teacher, read, length, batch, is_fp32=not entry.stages))
     # over the examples of a task, counted with a backward pass too
     if entry.task is not None and entry.reads_rows:
         rows = 3 * max(1.0, entry.artefact.row_epochs) * len(entry.task.train)
-        passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch))
+        passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch, is_fp32=True))
     return passes
 
 

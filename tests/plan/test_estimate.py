@@ -12,7 +12,7 @@ from bench.errors import BAD_INPUT
 from bench.plan import estimate, show
 from bench.plan.build import Plan, build
 from bench.plan.estimate import BASE_BYTES, epochs_of, seconds_saved_by_outputs
-from bench.plan.plan import STUDENTS_STEP, TEACHER_STEP, Cost, Step
+from bench.plan.plan import ARTEFACT_STEP, STUDENTS_STEP, TEACHER_STEP, Cost, Step
 from bench.plan.show import parts_of
 from bench.plan.steps import steps_of
 from bench.record.cell import record_key
@@ -147,6 +147,25 @@ def test_the_tip_on_kept_outputs_counts_the_passes_that_a_file_saves(planned):
 def test_epochs_are_those_of_the_row_s_stages(planned, row, recipe, epochs):
     plan = planned(row, recipe=recipe, jobs=1)
     assert epochs_of(plan.cells_of("rte")[-1].row, plan.tasks[0]) == epochs
+
+
+def test_what_is_computed_without_training_is_planned_in_fp32(planned, monkeypatch):
+    """Masks and importances are computed in fp32 whatever --precision says."""
+
+    def seconds(rate_of_bf16: float) -> dict[str, float]:
+        monkeypatch.setattr(
+            estimate,
+            "flops_per_second",
+            lambda threads, precision="fp32": rate_of_bf16 if precision == "bf16" else 1e6,
+        )
+        plan = planned(f"fisher,{KD}:start=random", precision="bf16")
+        return {step.kind: estimate.cost_of(plan, step).seconds for step in steps_of(plan).values()}
+
+    slow = seconds(1e6)
+    fast = seconds(1e8)
+    assert fast[ARTEFACT_STEP] == slow[ARTEFACT_STEP]
+    assert fast[TEACHER_STEP] < slow[TEACHER_STEP]
+    assert fast[STUDENTS_STEP] < slow[STUDENTS_STEP]
 
 
 def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, slow_machine):
