@@ -155,8 +155,8 @@ class Passes(NamedTuple):
     """mean tokens of an example"""
     batch: int
     trained: bool = False
-    is_fp32: bool = False
-    """whether it is computed in fp32 whatever ``--precision`` says"""
+    is_never_bf16: bool = False
+    """whether it is computed in fp32 where ``--precision bf16`` asks for bf16"""
 
     def macs(self, examples: float, length: float) -> float:
         """MACs of a forward pass over so many examples of this length."""
@@ -181,7 +181,9 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
     for each in passes:
         forward = 2 * each.macs(each.examples, each.length)
         batches = each.examples / each.batch
-        precision = "fp32" if each.is_fp32 else request.precision
+        precision = request.precision
+        if each.is_never_bf16 and precision == "bf16":
+            precision = "fp32"
         if each.trained:
             flops[precision] += 3 * forward  # the backward pass costs twice the forward pass
             started += batches * (KERNELS_A_STEP + KERNELS_A_TRAINED_MODULE * each.model.modules)
@@ -327,10 +329,10 @@ def passes_of(plan: Plan, step: Step) -> list[Passes]:
 def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
     """The training of an artefact on text, and the passes in which its teacher reads for it.
 
-    Only trainings are in the precision of ``--precision``.
+    Trainings and answers are in bf16 where that is asked for; what else is computed is in fp32.
     """
     from bench.plan.untrained import teacher_counts, text_student_counts
-    from methods.core.artefacts import OBSERVED_TOKENS, TruncatedShape
+    from methods.core.artefacts import OBSERVED_TOKENS, ComputedArtefact, TruncatedShape
 
     passes: list[Passes] = []
     teacher = teacher_counts(entry.checkpoint)
@@ -347,11 +349,18 @@ def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
             read = pieces
         elif isinstance(entry.artefact, TruncatedShape):
             read = min(OBSERVED_TOKENS / length, pieces)
-        passes.append(Passes(teacher, read, length, batch, is_fp32=not entry.stages))
+        passes.append(Passes(teacher, read, length, batch, is_never_bf16=not entry.stages))
     # over the examples of a task, counted with a backward pass too
     if entry.task is not None and entry.reads_rows:
-        rows = 3 * max(1.0, entry.artefact.row_epochs) * len(entry.task.train)
-        passes.append(Passes(teacher, rows, entry.task.mean_tokens, batch, is_fp32=True))
+        artefact = entry.artefact
+        rows = len(entry.task.train)
+        is_computed = isinstance(artefact, ComputedArtefact)
+        if is_computed:
+            # masks and importances are those of the first examples
+            rows = min(rows, getattr(artefact, "examples", rows))
+        read = 3 * max(1.0, artefact.row_epochs) * rows
+        length = entry.task.mean_tokens
+        passes.append(Passes(teacher, read, length, batch, is_never_bf16=is_computed))
     return passes
 
 

@@ -8,8 +8,8 @@ development sets, BERT-base), task by task and for the mean of the tasks.
 
 Intervals say how far other examples and other trainings would move a correlation: each of
 2,000 draws has the examples drawn with replacement and a normal variable for each row's trainings.
-Such noise pulls a correlation towards 0. So the first column has what an order reaches with itself,
-drawn twice: no other order can be expected to agree more.
+Such noise pulls a correlation towards 0. So each is followed by what the order of the same rows
+reaches with itself, drawn twice: no other order can be expected to agree more.
 
 Letters of shapes: S trainings, N examples, R resamples, M rows.
 """
@@ -60,7 +60,8 @@ LOWEST = {row.replace("start=layers", "start=lowest"): name for row, name in STA
 """The same with `kd` and `tinybert` of the lowest layers."""
 SEEDS = (0, 1, 2)
 DATA = "folder-glue"
-HEAD = "| | its own order, drawn twice | the small teacher's order | the printed order |"
+ITSELF = "these rows with themselves"
+HEAD = f"| | the small teacher's order | {ITSELF} | the printed order | {ITSELF} |"
 DRAWS = 2_000
 FEWEST = 4
 """Rows below which an order says nothing."""
@@ -171,7 +172,7 @@ def spearman(first_RM: np.ndarray, second_RM: np.ndarray) -> np.ndarray:
 
 def table(strong: Path = STRONG, small: Path = SMALL) -> str:
     """The lines of the table, for docs/results.md."""
-    lines = [HEAD, "|---|--:|--:|--:|"]
+    lines = [HEAD, "|---|--:|--:|--:|--:|"]
     for start, names in (("as stated", STATED), ("kd, tinybert of the lowest layers", LOWEST)):
         for task, cells in _correlations(strong, small, names).items():
             lines.append(f"| {task}, {start} | {' | '.join(cells)} |")
@@ -202,20 +203,33 @@ def _correlations(strong: Path, small: Path, names: Mapping[str, str]) -> dict[s
 
     cells: dict[str, list[str]] = {}
     for task, here, (again, there, printed) in zip(tasks, ours, others, strict=True):
-        # its own order has 1 as it is: what it reaches with itself is in the draws
-        itself = correlation(here, again)
-        assert itself is not None, "all rows that were stated"
-        _, _, (low, high) = itself
-        own = f"{low:+.2f} to {high:+.2f}"
-        cells[task] = [own, _cell(correlation(here, there)), _cell(correlation(here, printed))]
+        cells[task] = []
+        for other in (there, printed):
+            # the order of the same rows has 1 with itself: what noise leaves of it is in the draws
+            itself = correlation(here, of_rows(again, other))
+            cells[task].append(_cell(correlation(here, other)))
+            cells[task].append("–" if itself is None else _ends(itself[2]))
     return cells
+
+
+def of_rows(scores: Scores, other: Scores) -> Scores:
+    """The scores of those rows that another one has too."""
+    rows = [row for row in scores.seen if row in other.seen]
+    return Scores(
+        {row: scores.seen[row] for row in rows}, {row: scores.drawn_R[row] for row in rows}
+    )
 
 
 def _cell(found: tuple[int, float, tuple[float, float]] | None) -> str:
     if found is None:
         return "–"
-    rows, seen, (low, high) = found
-    return f"{seen:+.2f} ({low:+.2f} to {high:+.2f}; {rows} rows)"
+    rows, seen, ends = found
+    return f"{seen:+.2f} ({_ends(ends)}; {rows} rows)"
+
+
+def _ends(interval_of: tuple[float, float]) -> str:
+    low, high = interval_of
+    return f"{low:+.2f} to {high:+.2f}"
 
 
 if __name__ == "__main__":

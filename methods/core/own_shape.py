@@ -37,7 +37,7 @@ class OwnShape(Method):
     start: Literal["general", "random", "layers", "lowest"] = "general"
     """``general``: pre-trained on text below the teacher; ``random``: no pre-training; ``layers``:
     evenly spread layers of the un-tuned teacher, in its own family and of its own width;
-    ``lowest``: its lowest layers, with which pkd, theseus and droplayers begin."""
+    ``lowest``: its lowest layers, with which pkd and droplayers begin."""
     start_from: str = added_setting("")
     """A finished general start in the place of ours: a hub name or a folder, like
     huawei-noah/TinyBERT_General_4L_312D."""

@@ -149,23 +149,45 @@ def test_epochs_are_those_of_the_row_s_stages(planned, row, recipe, epochs):
     assert epochs_of(plan.cells_of("rte")[-1].row, plan.tasks[0]) == epochs
 
 
-def test_what_is_computed_without_training_is_planned_in_fp32(planned, monkeypatch):
-    """Masks and importances are computed in fp32 whatever --precision says."""
+@pytest.fixture
+def seconds_of_artefacts(planned, monkeypatch):
+    """``seconds("fisher", 1e8)``: kind of step -> its time in bf16, of so many FLOPs a second."""
 
-    def seconds(rate_of_bf16: float) -> dict[str, float]:
+    def seconds(row: str, rate_of_bf16: float = 1e6, **options) -> dict[str, float]:
         monkeypatch.setattr(
             estimate,
             "flops_per_second",
             lambda threads, precision="fp32": rate_of_bf16 if precision == "bf16" else 1e6,
         )
-        plan = planned(f"fisher,{KD}:start=random", precision="bf16")
+        plan = planned(row, precision="bf16", **options)
         return {step.kind: estimate.cost_of(plan, step).seconds for step in steps_of(plan).values()}
 
-    slow = seconds(1e6)
-    fast = seconds(1e8)
+    return seconds
+
+
+def test_masks_are_planned_in_fp32_also_under_bf16(seconds_of_artefacts):
+    rows = f"fisher,{KD}:start=random"
+    slow = seconds_of_artefacts(rows)
+    fast = seconds_of_artefacts(rows, 1e8)
     assert fast[ARTEFACT_STEP] == slow[ARTEFACT_STEP]
     assert fast[TEACHER_STEP] < slow[TEACHER_STEP]
     assert fast[STUDENTS_STEP] < slow[STUDENTS_STEP]
+
+
+def test_the_answers_of_an_ensemble_are_planned_in_bf16(seconds_of_artefacts):
+    fast = seconds_of_artefacts("mtdnn", 1e8)
+    slow = seconds_of_artefacts("mtdnn")
+    assert fast[ARTEFACT_STEP] < slow[ARTEFACT_STEP]
+
+
+def test_masks_are_planned_for_the_examples_that_they_read(seconds_of_artefacts):
+    few = seconds_of_artefacts("fisher:examples=2")
+    many = seconds_of_artefacts("fisher:examples=8")
+    assert many[ARTEFACT_STEP] == pytest.approx(4 * few[ARTEFACT_STEP])
+    # no more than there are
+    all_of_them = seconds_of_artefacts("fisher:examples=1000000")
+    more = seconds_of_artefacts("fisher:examples=2000000")
+    assert more[ARTEFACT_STEP] == all_of_them[ARTEFACT_STEP]
 
 
 def test_students_are_divided_where_a_job_would_idle_and_no_key_moves(planned, slow_machine):

@@ -55,6 +55,14 @@ def test_only_rows_that_both_have_count_and_few_say_nothing(order):
     assert order.correlation(ours, printed) is None
 
 
+def test_an_order_is_compared_with_itself_on_the_rows_that_are_shared(order):
+    ours = scores(order, {"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0, "e": 0.0}, noise=1.0)
+    printed = order.Scores({"b": 20.0, "d": 30.0, "other": 1.0}, {})
+    both = order.of_rows(ours, printed)
+    assert both.seen == {"b": 2.0, "d": 4.0}
+    assert set(both.drawn_R) == {"b", "d"}
+
+
 def test_stored_answers_are_read_as_reports_read_them(order):
     """The means are those of the committed report; a row with settings is not taken for its method."""
     report = TOOLS.parents[1] / "reports" / "untuned" / "glue-20000-rows"
