@@ -397,8 +397,8 @@ def as_planned(words: list[str]) -> list[str]:
     kept |= {"--teacher": "embedded", "--data": "sample", "--device": "cpu"}
     # whole layers of a teacher as wide as BERT-base are as wide as the embedded one's here
     if "--methods" in kept:
-        theirs = "hidden=768:heads=12:ffn=3072"
-        kept["--methods"] = kept["--methods"].replace(theirs, "hidden=384:heads=12:ffn=1536")
+        theirs = "hidden=768:ffn=3072"
+        kept["--methods"] = kept["--methods"].replace(theirs, "hidden=384:ffn=1536")
     return [part for pair in kept.items() for part in pair]
 
 
