@@ -59,7 +59,7 @@ STRONG = Picture(
     ROOT / "reports" / "glue" / "all-mpnet--bf16-1t-common-3ep-a5c1c343",
     "kd:ffn=3072:hidden=768:layers=6:start=lowest",
     "kd:start=lowest",
-    (-20.0, 5.0),
+    (-30.0, 5.0),
     ":ffn=3072:hidden=768:layers=6",
 )
 PICTURES = (MAIN, STRONG)
