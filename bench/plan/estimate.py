@@ -357,7 +357,7 @@ def _artefact_passes(plan: Plan, entry: ArtefactPlan) -> list[Passes]:
         is_computed = isinstance(artefact, ComputedArtefact)
         if is_computed:
             # masks and importances are those of the first examples
-            rows = min(rows, getattr(artefact, "examples", rows))
+            rows = min(rows, artefact.settings.get("examples", rows))
         read = 3 * max(1.0, artefact.row_epochs) * rows
         length = entry.task.mean_tokens
         passes.append(Passes(teacher, read, length, batch, is_never_bf16=is_computed))

@@ -153,13 +153,13 @@ def test_epochs_are_those_of_the_row_s_stages(planned, row, recipe, epochs):
 def seconds_of_artefacts(planned, monkeypatch):
     """``seconds("fisher", 1e8)``: kind of step -> its time in bf16, of so many FLOPs a second."""
 
-    def seconds(row: str, rate_of_bf16: float = 1e6, **options) -> dict[str, float]:
+    def seconds(row: str, rate_of_bf16: float = 1e6) -> dict[str, float]:
         monkeypatch.setattr(
             estimate,
             "flops_per_second",
             lambda threads, precision="fp32": rate_of_bf16 if precision == "bf16" else 1e6,
         )
-        plan = planned(row, precision="bf16", **options)
+        plan = planned(row, precision="bf16")
         return {step.kind: estimate.cost_of(plan, step).seconds for step in steps_of(plan).values()}
 
     return seconds
