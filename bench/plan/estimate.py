@@ -44,9 +44,12 @@ if TYPE_CHECKING:
 EFFICIENCY = 0.6
 """The part of the matrix-multiplication rate that whole training steps reach, as seen in fp32.
 
-In other formats half of it is taken, chosen by hand, because what is no product of matrices
-takes as long as before. Fast kernels are not counted: steps of three methods gained 1.4 to 2.0
-times."""
+On a GPU half of it is taken in other formats, chosen by hand, because what is no product of
+matrices takes as long as before. Fast kernels are not counted: steps of three methods gained 1.4 to
+2.0 times."""
+BF16_EFFICIENCY = 0.4
+"""The same in bf16 on a CPU: steps under a teacher of BERT-base's size reached 0.23 to 0.61, short
+sentences the least, long texts the most (AMD EPYC, family 26, model 2; reports/LOG.md)."""
 RECORD_BYTES = 60_000
 """The size of a record with its predictions: the largest reference record has 55 kB."""
 MEAN_PIECE_TOKENS = 107
@@ -201,11 +204,15 @@ def work_and_starts(request: Request, passes: Iterable[Passes]) -> tuple[float, 
     for precision, count in flops.items():
         if not count:
             continue
+        reached = EFFICIENCY
         if is_on_card:
             rate, start = rates_of_card(device, precision)
+            if precision != "fp32":
+                reached = EFFICIENCY / 2
         else:
             rate = flops_per_second(request.threads, precision)
-        reached = EFFICIENCY if precision == "fp32" else EFFICIENCY / 2
+            if precision == "bf16":
+                reached = BF16_EFFICIENCY
         seconds += count / (reached * rate)
     return seconds, started * start
 
