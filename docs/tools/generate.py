@@ -1,8 +1,8 @@
 """The parts of docs/ that follow from the code: `python docs/tools/generate.py` writes them, the site's build checks them.
 
 docs/command-line.md is made of the program's options, docs/record.schema.json of the record's model, two tables of
-docs/hyperparameters.md of the recipes, those of docs/choose.md of the sheets in results/alternatives/sheets, and the rank
-correlations of docs/results.md of stored answers.
+docs/hyperparameters.md of the recipes, those of docs/choose.md of the sheets in results/alternatives/sheets, and in docs/results.md the
+rank correlations and the curve of a start of stored answers and reports.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 
 from order_of_rows import table as order_of_rows
 from sheets import sheets
+from start_curve import changes as changes_of_start
+from start_curve import table as start_curve
 
 DOCS = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(
@@ -234,6 +236,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "paper recipes": paper_recipes,
     "sheets": sheets,
     "order of rows": order_of_rows,
+    "start curve": start_curve,
+    "changes of the start": changes_of_start,
 }
 """Name of a marked block -> what is in it."""
 

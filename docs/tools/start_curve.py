@@ -207,16 +207,7 @@ def draw() -> None:
         # lines across the panel
         for row, dash in FIXED.items():
             score = float(fixed[row][f"{column} mean"])
-            axes.axhline(score, color="black", linewidth=1, linestyle=dash)
-            axes.annotate(
-                f"{row} {score:.1f}",
-                (0.99, score),
-                xycoords=axes.get_yaxis_transform(),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="right",
-                fontsize=11,
-            )
+            axes.axhline(score, color="black", linewidth=1, linestyle=dash, label=row)
         axes.set_xscale("log")
         axes.set_xticks(millions, [f"{million}" for million in millions], minor=False)
         axes.xaxis.set_minor_locator(mpl.ticker.NullLocator())
@@ -226,7 +217,7 @@ def draw() -> None:
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    panels[0].legend(fontsize=11, frameon=False, loc="upper left", bbox_to_anchor=(0, 0.9))
+    panels[0].legend(fontsize=11, ncols=2, loc="upper left", bbox_to_anchor=(0, 0.95))
     panels[-1].set_xlabel("million tokens of the start (95 % intervals)", fontsize=11)
     metadata = {"Date": None, "Description": f"sha256 of the answers: {digest()}"}
     figure.savefig(PICTURE, metadata=metadata, facecolor="white")
