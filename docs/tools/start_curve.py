@@ -73,14 +73,17 @@ def scores_of(length: str, task: str) -> dict[str, Scored]:
     # the stored answers of each row, seed by seed
     store = Store(RESULTS / length)
     answers: dict[str, dict[int, np.ndarray]] = {row: {} for row in ROWS}
-    labels = np.empty(0)
+    labels: np.ndarray | None = None
     for record in store.records():
         is_wanted = record.cell.tasks == (task,) and record.cell.data.slug == DATA
         if not is_wanted or record.row not in ROWS:
             continue
         arrays = store.predictions(record)
         answers[record.row][record.cell.seed] = arrays["logits.validation"].argmax(1)
-        labels = arrays["labels.validation"]
+        if labels is None:
+            labels = arrays["labels.validation"]
+        assert np.array_equal(labels, arrays["labels.validation"]), "rows have the same examples"
+    assert labels is not None
 
     # the same drawn examples for all rows and lengths
     metric = METRICS[task]

@@ -40,11 +40,15 @@ def test_scores_of_the_stored_answers_are_those_of_the_records(curve, task):
 def test_each_length_has_the_tokens_that_its_folder_says(curve):
     for length, million in curve.LENGTHS.items():
         records = [each for each in Store(curve.RESULTS / length).records() if each.artefacts]
+        weights = set()
         assert len(records) >= len(curve.ROWS) * len(curve.SEEDS) * len(curve.COLUMNS)
         for record in records:
             if record.row in curve.ROWS:
                 start = record.artefacts["general_start"]
                 assert start["text"]["tokens"] == million * 1_000_000
+                assert start["text"]["passes"] == 1.0
+                weights.add(start["weights"])
+        assert len(weights) == 1, "all rows and seeds share one start"
 
 
 def test_a_difference_is_bold_only_with_a_verdict(curve):
@@ -60,3 +64,33 @@ def test_the_p_value_of_a_difference_is_two_sided(curve):
     other = curve.Distribution(-drawn.examples_R)
     assert curve._p_of(drawn) == pytest.approx(0.317, abs=0.03)
     assert curve._p_of(other) == pytest.approx(curve._p_of(drawn))
+
+
+def test_a_change_is_the_longer_start_less_the_shorter_after_holm(curve, monkeypatch):
+    """A difference with p = 0.03 beside one that is none is not significant after Holm."""
+    rng = np.random.default_rng(0)
+
+    def scored(mean):
+        drawn_RS = mean + rng.normal(size=(4_000, 1)) + np.zeros((1, 3))
+        return curve.Scored(np.full(3, mean), drawn_RS)
+
+    # on cola changes of 5 and 3, and on rte none; the noise of a difference is 1.4
+    means = {("1m", "cola"): 10.0, ("14m", "cola"): 15.0, ("1m", "rte"): 50.0, ("14m", "rte"): 50.0}
+    monkeypatch.setattr(curve, "ROWS", {"kd": ("", "")})
+    monkeypatch.setattr(
+        curve, "scores_of", lambda length, task: {"kd": scored(means[length, task])}
+    )
+    clear = curve.changes().splitlines()[-1]
+    assert clear.startswith("| kd | **+5.0** (")
+    means["14m", "cola"] = 13.0
+    borderline = curve.changes().splitlines()[-1]
+    assert borderline.startswith("| kd | +3.0 (0.")
+
+
+def test_the_teacher_is_the_same_at_all_lengths(curve):
+    for row in curve.FIXED:
+        found = set()
+        for length in curve.LENGTHS:
+            (line,) = [each for each in curve.lines_of(length, "accuracy") if each["System"] == row]
+            found.add(tuple(line[f"{column} mean"] for column in curve.COLUMNS.values()))
+        assert len(found) == 1
