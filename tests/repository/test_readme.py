@@ -281,7 +281,7 @@ def test_tables_are_those_of_committed_reports_and_of_the_command_above_them():
         assert pages.refreshed(text) == text, (
             f"{page.name}: python tests/pages.py copies the tables anew"
         )
-    assert len(marked) == 6
+    assert len(marked) == 7
     assert marked.count(None) == 1
     for marker in (pages.SUMMARY, pages.MEANS, pages.DIFFERENCES):
         assert sum(len(marker.findall(page.read_text())) for page in pages.PAGES) >= 1
